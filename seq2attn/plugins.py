@@ -62,7 +62,7 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
         raise Seq2AttnError(f"{kind}{path}: no such Python file")
     code = path.read_bytes()
     file = str(path.absolute())
-    sys.modules[name] = module = ModuleType(name)
+    sys.modules[name] = module = ModuleType(name)  # where pickle and dataclasses look for it
     module.__file__ = file
     try:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
@@ -71,7 +71,7 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
     except BaseException as error:
         where = ""  # a syntax error passes through no line
         for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename == file:
+            if frame.filename == file:  # the innermost one counts
                 where = f":{frame.lineno}"
         message, hint = error_text(error), None
         if isinstance(error, Seq2AttnError):

@@ -74,7 +74,7 @@ class Registry:
         many: bool = False,
     ) -> None:
         """kind: what messages call a part, such as `score`. default: the part of a config that
-        names none; empty: the first of `entries`.
+        names none; empty: the first of `entries`. key, many: as the class says.
         """
         self.kind = kind
         self.default = default or entries[0].name
@@ -181,6 +181,7 @@ class Registry:
         """
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
+        # a synonym becomes the part's own name
         return entry.options.model_validate({**values, self.key: entry.name})
 
 
@@ -251,7 +252,8 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
     if missing:
         names = ", ".join(missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-    # the base class of its kind, such as `Score`, and what the part needs beyond that
+    # the base class of its kind, such as `Score`, and what the part needs beyond that: first comes
+    # what all parts of its kind are given
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
     needed = _needed(cls)[len(_needed(base)) :]
     if needed:

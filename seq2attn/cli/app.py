@@ -151,6 +151,7 @@ def _print_command(settings: Sequence[str]) -> None:
     words: list[str] = []
     for setting in settings:
         words += ["--set", setting]
+    # only commands have errors with settings, and the first word names the command
     if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
     else:

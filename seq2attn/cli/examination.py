@@ -84,7 +84,7 @@ def examine(
     is_one = len(settings) == 1
     rows = {}
     for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
-        rows[row.place] = row if verbose else replace(row, printed="")
+        rows[row.place] = row if verbose else replace(row, printed="")  # for --json, too
         if not is_one:
             say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
         if verbose and row.printed and not as_json:

@@ -137,9 +137,10 @@ def _answers_in_turn(
     are computed: each with its `n_best` outputs (None: all), and with the name of the model's run.
     """
     of_each = []
-    for trained in models:
+    for trained in models:  # one, if standard input is read: `_check_options` refuses several
         answers = _answers(trained.predictor, texts, keep_weights)
         of_each.append(_noted(answers, trained.predictor))
+    # strict: each of them is run to its end, where `_noted` says what it counted
     for answers_to_one in zip(*of_each, strict=True):
         for trained, answer in zip(models, answers_to_one, strict=True):
             if answer is not None:

@@ -229,8 +229,8 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
     field = dict(all_keys()).get(key)
-    # the types that the key allows: int and None of `Annotated[int, ...] | None`; none of a key that
-    # is unknown, which the config of each trial refuses
+    # the types that the key allows: int and None of `Annotated[int, ...] | None`; none for an
+    # unknown key, which the config of each trial refuses
     kinds = [field.annotation, *get_args(field.annotation)] if field else []
     kinds = [getattr(kind, "__origin__", kind) for kind in kinds]  # Annotated[int, ...] -> int
     expanded: list[Any] = []

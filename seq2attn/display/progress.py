@@ -104,7 +104,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation(line)  # which prints it
+            self.evaluation(line)  # printed; in a notebook it replaces the last one
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -154,7 +154,7 @@ class Bars(Display):
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
 
     def step(self, trial: str, step: float, text: str = "") -> None:
-        self._progress.start()
+        self._progress.start()  # the first time; later it does nothing
         self._progress.update(self._bars[trial], completed=step, text=text)
 
     def end(self, trial: str, text: str = "") -> None:

@@ -240,7 +240,7 @@ class Table:
         while optional and _width(columns) > console.width:
             last = optional.pop()
             columns.remove(last)
-            left_out.insert(0, last.heading)
+            left_out.insert(0, last.heading)  # in the order of the columns
         if intervals := [heading for heading in narrowed if heading not in left_out]:
             left_out.insert(0, f"the intervals of {first_of(intervals)}")
         if _width(columns) > console.width:
@@ -251,7 +251,7 @@ class Table:
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
-        # If a part is wider than the console, Rich would narrow its columns.
+        # Of a part that is wider than the console, Rich would narrow the columns.
         console.width = max(console.width, *map(_width, parts))
         return [self._rich_table(part, console.width) for part in parts], left_out
 

@@ -95,6 +95,7 @@ def _compare(
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
+        # the exporter names values as the program's nodes, by which these are compared
         raise ValueError(message + first_difference(Run(module, function.inputs), found))
 
 
@@ -214,7 +215,8 @@ def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
     x = x.movedim(dim, -1)  # (..., S)
     size = x.size(-1)
     before = torch.ones(size, size, dtype=torch.bool).tril()
-    sums = torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)  # (..., S, S) -> (..., S)
+    # (..., S, S) -> (..., S); -1e30: -inf minus itself would be NaN
+    sums = torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)
     return sums.movedim(-1, dim)
 
 

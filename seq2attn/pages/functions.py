@@ -100,7 +100,7 @@ def _encoder(encoder: Any, source: Tensor) -> list[Function]:
     """Return for each layer and direction the function that reads one token."""
     functions = []
     embed = encoder.embedding
-    inputs = source[:, 0]  # (1,)
+    inputs = source[:, 0]  # (1,): the first layer reads ids
     for number, layer in enumerate(encoder.layers):
         for direction, cell in (("forward", layer.cell), ("backward", layer.backward_cell)):
             if cell is not None:
@@ -191,7 +191,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
 
         # of the ranks of hooks, RESET is the one that runs before CHANGE
         observing = dict.fromkeys(observed, observe)
-        hooks = _hooks(given["change"]) if change else {}
+        hooks = _hooks(given["change"]) if change else {}  # {}: there is no attention
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
@@ -222,7 +222,7 @@ def _no_change(model: Model, width: int) -> Tensors:
     """
     if "attention.weights" not in places(model):
         return {}
-    nowhere = torch.zeros(1, 1, width, dtype=torch.bool)
+    nowhere = torch.zeros(1, 1, width, dtype=torch.bool)  # (B = 1, L = 1, S)
     change = {"valid": ~nowhere, "banned": nowhere, "temperature": torch.ones(1, 1, 1)}
     if not force_reason(model):  # nothing keeps the weights from being set
         change["forced"] = nowhere

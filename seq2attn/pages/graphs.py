@@ -135,9 +135,10 @@ def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
     """Raise `Lacking` if the page lacks an operation of these nodes."""
     lacking = {name: operation for name, operation, *_ in nodes if operation not in operations()}
     callers = [node for node in graph.nodes if node.name in lacking]
-    for caller in callers[:1]:
-        operation = lacking[caller.name].removeprefix("prims::")
-        reason = f"it lacks the operation {operation}{line_of(caller)}"
+    if callers:
+        first = callers[0]  # the message names one, the error has all
+        operation = lacking[first.name].removeprefix("prims::")
+        reason = f"it lacks the operation {operation}{line_of(first)}"
         raise Lacking(reason, [node.target for node in callers])
 
 
@@ -149,7 +150,7 @@ def constant_json(tensor: Tensor) -> list[Any]:
     for width in WIDTHS[kind]:
         if torch.equal(tensor.to(width).to(tensor.dtype), tensor):
             break
-    numbers = tensor.to(width).flatten().numpy().tobytes()
+    numbers = tensor.to(width).flatten().numpy().tobytes()  # in the last width that was tried
     name = str(width).removeprefix("torch.")
     return [kind, list(tensor.shape), base64.b64encode(numbers).decode(), name]
 
@@ -175,7 +176,7 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
         if writes(node):
             for user in [user for user in first.users if order[user] > order[node]]:
                 user.replace_input_with(first, node)
-            for other in sharing[first]:
+            for other in sharing[first]:  # of `first` itself nothing reads later any more
                 if any(order[user] > order[node] for user in other.users):
                     raise SharedMemory(f"{node.name} writes into memory that {other.name} shows")
         if writes(node) or is_view(node):

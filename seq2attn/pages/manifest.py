@@ -17,7 +17,8 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
     names: of the graphs.
     """
-    layers: dict[str, list[str]] = {}  # encoder_0 -> encoder_0_forward and encoder_0_backward
+    # encoder_0 -> encoder_0_forward and, if it is bidirectional, encoder_0_backward
+    layers: dict[str, list[str]] = {}
     for name in names:
         layer, _, direction = name.rpartition("_")
         if direction in ("forward", "backward"):
@@ -33,6 +34,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "eos": EOS,
         "source_eos": predictor.source_eos,
         "attends": "attention.weights" in places(model),
+        # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),

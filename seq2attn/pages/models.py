@@ -82,6 +82,7 @@ def run_models(
         elif recorded:  # the run keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
+        # before the change of type: checkpoints are loaded for a model of the type that they have
         weights = _snapshots(trained, recorded, snapshots)
         trained.module.float()  # as the page's numbers are, whatever the run's
         shown = _shown(run.name, config, trained.predictor, texts)
@@ -129,7 +130,7 @@ def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
                 f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
                 hint="Make a page of each.",
             )
-    for text in examples:
+    for text in examples:  # one model's vocabulary is that of both
         models[0].predictor.task.source_vocabulary.encode(text)
 
 
@@ -147,7 +148,7 @@ def _snapshots(
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
     steps = [*kept, trained.step]
     candidates = [(step, maps.get(step, ())) for step in steps]
-    *earlier, _ = choose_evenly(candidates, count + 1)  # indices; the last is that of `trained`
+    *earlier, _ = choose_evenly(candidates, count + 1)  # the last one is always `trained` itself
     snapshots = {}
     for step, _ in earlier:
         path = trained.run.checkpoint(f"step-{step}")
@@ -214,6 +215,7 @@ def _examples(task: Task, first: Sequence[str]) -> list[str]:
     strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
     """
     vocabulary = task.source_vocabulary
+    # without letters no word is one of the task
     letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
     texts = list(first)
     texts += [word for word in WORDS if len(word) <= task.max_length and letters.issuperset(word)]

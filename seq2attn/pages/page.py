@@ -50,9 +50,10 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
         "colours": [_colour(level / 255) for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
-    names = [model.name for model in models]
-    title = html.escape(" and ".join(names) if names[1:] else models[0].title or names[0])
-    return assemble(title, _embed(data), trains=any(model.config for model in models))
+    title = " and ".join(model.name for model in models)
+    if len(models) == 1:
+        title = models[0].title or title
+    return assemble(html.escape(title), _embed(data), trains=any(model.config for model in models))
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:
@@ -67,9 +68,10 @@ def assemble(title: str, data: str, *, trains: bool) -> str:
     waiting = asset("view/waiting.css")
     engine = script("engine", ENGINE)
     shown = script("view", VIEW) + script("controls", CONTROLS)
+    # WebAssembly: the products of matrices in the engine are compiled C
     allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"
     if trains:
-        allowed += "; worker-src blob:"
+        allowed += "; worker-src blob:"  # ends the list of scripts, and begins another
     return filled("view/page.html", {
         "title": title,
         "style": style,
@@ -132,6 +134,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "graphs": graphs,
         "training": training,
         "weights": [[name, list(state[name].shape)] for name in weights],
+        # a model without snapshots has a single one, which needs no label
         "snapshots": [
             {"label": label, "weights": _numbers(tensors, weights)}
             for label, tensors in (page_model.snapshots or {"": state}).items()

@@ -217,11 +217,13 @@ def _attention(runs: Mapping[str, Run]) -> str:
     runs: by a label, which is written above a map if there are several.
     """
     maps: dict[str, str] = {}  # by source
+    is_one = len(runs) == 1
     for label, run in runs.items():
         recorded = read_attention(run)
-        for step, drawn in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1):
+        for step, drawn in choose_evenly(recorded, MOST_STEPS if is_one else 1):
+            # a group is labelled by its values, a run by its name
             name = label if label == run.name else f"{label}: {run.name}"
-            heading = html.escape(f"step {step:,}" if len(runs) == 1 else name)
+            heading = html.escape(f"step {step:,}" if is_one else name)
             for attention in drawn:
                 figure = f"<figure><h3>{heading}</h3>{html_map(cropped(attention))}</figure>"
                 maps[attention.source] = maps.get(attention.source, "") + figure

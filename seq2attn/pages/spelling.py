@@ -99,6 +99,7 @@ def writes(node: fx.Node) -> bool:
 def is_view(node: fx.Node) -> bool:
     """Return whether a result shows memory of the first argument."""
     returns = _schema(node).returns if _schema(node) else ()
+    # one of several results that an operation returned; and what changes nothing here
     is_argument = _name(node) in ("python_getitem", "dropout")
     return is_argument or any(result.alias_info for result in returns)
 
@@ -143,7 +144,9 @@ def spelled(node: fx.Node) -> list[Any]:
         del given[ignored]
     if name in _SPELLED:
         return _SPELLED[name](node, given)
-    for last in reversed([*given]):
+    for last in reversed(
+        [*given]
+    ):  # arguments have places: none before a needed one can be left out
         if given[last] != defaults[last]:
             break
         del given[last]
@@ -189,9 +192,11 @@ def _norm(node: fx.Node, given: Given) -> list[Any]:
 
 def _convolution(node: fx.Node, given: Given) -> list[Any]:
     axes = len(given["stride"])
-    if axes > 1 or given.pop("transposed"):
-        return [f"convolution of {axes} axes" if axes > 1 else "transposed convolution"]
-    del given["output_padding"]
+    if axes > 1:
+        return [f"convolution of {axes} axes"]
+    if given.pop("transposed"):
+        return ["transposed convolution"]
+    del given["output_padding"]  # of transposed ones alone
     return ["conv1d", *given.values()]
 
 

@@ -104,7 +104,7 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
-    remarks = io.StringIO()  # a graph that torch did not finish, among others
+    remarks = io.StringIO()  # thrown away: a graph that torch did not finish, among others
     try:
         with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(remarks):
             warnings.simplefilter("ignore")
@@ -123,12 +123,12 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
 # ---- lines of Python ----
 
 OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
-"""the folders of seq2attn and torch"""
+"""the folder of seq2attn, and the one of installed packages, torch's among them"""
 
 
 def _line_of_plugin(error: BaseException) -> str:
     """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
-    torch; empty if there is none.
+    an installed package; empty if there is none.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
@@ -146,7 +146,7 @@ def line_of(node: fx.Node) -> str:
     " (OddScore: scores.py, line 11: ...)".
     """
     called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
-    lines = [one for one in called if one[0] != __file__]
+    lines = [one for one in called if one[0] != __file__]  # not the `forward` of `_Module`
     if not lines:
         return ""
     file, line, code = lines[-1]

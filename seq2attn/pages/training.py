@@ -94,7 +94,7 @@ def training_settings(config: Config) -> dict[str, Any]:
         "warmup": warmup,
         "rate": training.learning_rate,
         "seed": config.seed,
-        "steps": training.steps,
+        "steps": training.steps,  # None where epochs are counted
     }
 
 
@@ -257,6 +257,7 @@ def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *setting
     gradient: of the result, (B, M, L). Raises `Lacking` for a convolution with strides,
     dilation or groups: the page cannot train it.
     """
+    # left out: the size of the bias, what only transposed ones have, and which gradients are wanted
     _, stride, (padding,), dilation, _, _, groups, _ = settings
     if (*stride, *dilation, groups) != (1, 1, 1):
         raise Lacking("it lacks the gradient of a convolution with strides, dilation or groups")

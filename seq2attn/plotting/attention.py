@@ -126,7 +126,7 @@ def _outline_ideal(axes: Axes, attention: AttentionMap, width: float) -> None:
 
 def cropped(attention: AttentionMap) -> AttentionMap:
     """Return a map without the rows beyond those of the right answer, `<eos>` counted."""
-    rows = _answer_rows(attention)
+    rows = _answer_rows(attention)  # a model may go on for long, early in training
     weights = attention.weights[:rows]
     return replace(attention, output_symbols=attention.output_symbols[:rows], weights=weights)
 
@@ -182,7 +182,7 @@ def _sheet(
     if ideal and not any(attention.ideal for attention in maps):
         raise Seq2AttnError("no ideal alignment is known for these strings")
     cell, left, above, width, height = _room(maps, titles, columns)
-    columns = min(columns or int(SHEET / width) or 1, len(maps))
+    columns = min(columns or int(SHEET / width) or 1, len(maps))  # 1: wider than a sheet
     lines = math.ceil(len(maps) / columns)
     right = width * columns  # of all maps
 
@@ -215,7 +215,7 @@ def _sheet(
 
     bar.tick_params(labelsize=8)
     figure.colorbar(
-        axes.collections[0],
+        axes.collections[0],  # of the last map: all have one scale
         cax=bar,
         ticks=[0, 0.5, 1],
         label="attention weight",
@@ -243,6 +243,7 @@ def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> 
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
     letter = 0.4 * cell  # of a label; long ones of columns are turned by 90 degrees
     left = LEFT + letter * max(0, _letters(*outputs) - 2)
+    # above, a label that is not turned takes the height of a line, for which a letter is added
     above = ABOVE + letter * max(1, _letters(*sources) - 2)
     width = left + max(cell * wide, LETTER * max(map(len, titles)))
     return cell, left, above, width, above + cell * high + BELOW

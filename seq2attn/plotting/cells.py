@@ -30,6 +30,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     rows = _labels(attention.output_symbols, console)
     width = cell_len(columns[0])  # all columns are as wide
     margin = cell_len(rows[0]) + 2
+    # elsewhere, as in a file, lines may have any width
     if console.is_terminal and width * len(columns) + margin > console.width:
         return None
     coloured = _has_colours(console)
@@ -41,7 +42,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
         text.append(f"\n {label} ", style="bold")
         for weight in weights:
             # a digit from 1 to 9; a point for less than a tenth
-            tenths = str(min(9, int(10 * weight)) or ".") if digits else ""
+            tenths = str(min(9, int(10 * weight)) or ".") if digits else ""  # 9 of 1.0, too
             style = "on rgb({},{},{})".format(*weight_colour(weight))
             if digits:
                 style = f"{'white' if weight < 0.5 else 'black'} {style}"

@@ -144,7 +144,7 @@ def accuracy_figure(
     figure, (panel,) = new_panels()
     for number, (label, rows) in enumerate(series.items()):
         from_middle = number - (len(series) - 1) / 2
-        shift = BESIDE * from_middle / max(3, len(series))
+        shift = BESIDE * from_middle / max(3, len(series))  # one or two as close as three
         draw_intervals(
             panel,
             rows,
@@ -156,8 +156,9 @@ def accuracy_figure(
         )
 
     every_row = list(itertools.chain(*series.values()))
-    lengths = sorted({row.length or 0 for row in every_row})
+    lengths = sorted({row.length or 0 for row in every_row})  # `or 0` for mypy: all have one
     untrained = {row.length for row in every_row if not row.trained}
+    # each at its own number, so that gaps between lengths are seen
     draw_lengths(panel, dict(zip(lengths, lengths, strict=True)), untrained)
     panel.set_ylabel(ylabel)
     clean(panel, title)

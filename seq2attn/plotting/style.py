@@ -52,7 +52,7 @@ def looks(scores: Sequence[str]) -> list[Look]:
     chosen = []
     for index, score in enumerate(scores):
         number = scores[:index].count(score)  # among the lines of its score
-        shade = number / max(1, scores.count(score) - 1)
+        shade = number / max(1, scores.count(score) - 1)  # 0 of the first, 1 of the last of them
         look = Look(
             colour=lighten(score_colour(score), 0.5 * shade),
             dash=DASHES[number % len(DASHES)],
@@ -71,6 +71,7 @@ def new_panels(
     """
     from matplotlib.figure import Figure
 
+    # not from pyplot, which would keep it open, and might need a screen
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     rows = math.ceil(count / columns)
@@ -131,6 +132,7 @@ def save_figure(figure: Figure, path: Path) -> str:
     with warnings.catch_warnings(record=True) as caught:  # matplotlib warns of each such character
         warnings.filterwarnings("always", message=MISSING)
         write_atomically(path, render(figure, check_format(path), DPI))
+    # the only warnings here that concern a user
     missing = [re.match(MISSING, str(warning.message)) for warning in caught]
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:

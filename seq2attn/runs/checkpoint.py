@@ -87,6 +87,7 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         if is_out_of_memory(error):
             raise
         cut = "it is cut short, or its header is wrong"
+        # the system's words where it cannot be opened; those of safetensors mean nothing to users
         raise _damaged(path, getattr(error, "strerror", None) or cut) from None
     if FORMAT not in metadata:
         reason = f"its header does not say {FORMAT!r}"

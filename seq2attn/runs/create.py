@@ -123,7 +123,7 @@ def create_run(
                 write_json(made.task_file, learned)
             write_atomically(made.config_file, dump_config(config).encode())
             return Run(_rename(made.path, new))
-    finally:
+    finally:  # nothing has this name any more if it was renamed
         shutil.rmtree(made.path, ignore_errors=True)
 
 
@@ -138,7 +138,7 @@ def _rename(made: Path, new: NewRun) -> Path:
     for name in names:
         path = new.root / name
         try:
-            if not os.path.lexists(path):
+            if not os.path.lexists(path):  # renaming would replace an empty directory
                 return made.rename(path)
         except OSError:  # another process has just taken this name, if there is such a path now
             if not os.path.lexists(path):
@@ -184,7 +184,7 @@ def package_checksum() -> str:
     folder = Path(__file__).parents[1]
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml"), *folder.rglob("*.[ch]")]):
         digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))  # as git writes on Windows
     return digest.hexdigest()[:8]
 
 
@@ -273,6 +273,7 @@ def check_same_files(run: Run, config: Config) -> None:
     for option, path in config.data_files.items():
         checksum = None
         if os.path.isfile(path):
+            # the user's own file may be a link, which `reading` refuses
             with reading(Path(os.path.realpath(path))) as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
         if option not in known or checksum != known[option].sha256:

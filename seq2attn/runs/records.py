@@ -208,6 +208,7 @@ def read_records(kind: type[Kind], path: Path, containing: bytes = b"") -> Itera
     with reading(path, hint="Move it elsewhere: the run can be used without it.") as file:
         for number, line in enumerate(file, start=1):
             if number > MAX_LINES:
+                # of which `reading` makes a message
                 raise OSError(f"it has more than {MAX_LINES:,} lines")
             if containing in line and line.endswith(b"\n"):
                 yield parse(

@@ -157,7 +157,7 @@ def find_run(root: Path, name: str | None) -> Run:
         runs = newest_first(root)
         if not runs:
             raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
-        usable = [run for run in runs if run.has_checkpoint] or runs
+        usable = [run for run in runs if run.has_checkpoint] or runs  # of which an error tells
         single = [run for run in usable if run.environment.experiment is None] or usable
         return need_checkpoint(check_plain(single[0]))
     path = Path(name)
@@ -258,7 +258,7 @@ def is_training(run: Run) -> bool:
     try:
         with training_lock(run, wait=0):
             return False
-    except Seq2AttnError as error:  # another one: the lock cannot be opened
+    except Seq2AttnError as error:  # not `BeingTrained`: the lock cannot be opened
         return isinstance(error, BeingTrained)
 
 
