@@ -89,12 +89,13 @@ def variance(
 
       seq2attn analyze variance --scores dot additive --plot variance.svg
     """
-    names = _names(scores)
     from seq2attn.analysis.random_keys import Components, score_variance
 
     _use_one_thread()
     components = Components(query_mean, query_sd, key_mean, key_sd)
-    result = score_variance(names, widths, samples=samples, seed=seed, components=components)
+    result = score_variance(
+        _names(scores), widths, samples=samples, seed=seed, components=components
+    )
     _present("variance", result, shown)
 
 

@@ -49,6 +49,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command. An error says which command it is of."""
+        # each by one of its names: those in VARIADIC have no other
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
@@ -66,7 +67,7 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
     result: list[str] = []
     flag = ""  # the flag of `flags` whose values are being read
     for index, word in enumerate(args):
-        name = word.partition("=")[0]
+        name = word.partition("=")[0]  # of `--lengths=3`, too
         if word == "--":
             return result + args[index:]
         if flag and result[-1] == flag:
@@ -128,6 +129,7 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
         function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
+    # only among these may a parameter without a default follow one that has one
     keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run

@@ -125,7 +125,7 @@ def page(
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)
-    with make_display(seconds=0) as display:
+    with make_display(seconds=0) as display:  # a line for each model, in a pipe, too
         rendered = render(models, display)
     _write(to, rendered)
 

@@ -105,7 +105,7 @@ def predict(
         _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
     else:
         for name, answer in answers:
-            _print(answer, name if several else "", heat, with_rates=n_best is not None)
+            _print(answer, name if several else "", heat, ranked=n_best is not None)
     if shown.plot:
         from seq2attn.plotting.attention import attention_figure
 
@@ -259,11 +259,11 @@ def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_l
         write_json(records, indent=None)
 
 
-def _print(answer: Answer | None, name: str, heat: str, *, with_rates: bool) -> None:
+def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None:
     """Print an answer: as a map, as its best outputs with their log-probabilities, or alone; an
     empty line for a string that the model cannot read.
 
-    name: of the run, where there are several.
+    name: of the run, where there are several. ranked: print every output, as --n-best asks for.
     """
     if answer is None:
         print()
@@ -271,11 +271,11 @@ def _print(answer: Answer | None, name: str, heat: str, *, with_rates: bool) -> 
     from seq2attn.data.tasks.pairs import Pairs
 
     start = f"{name}\t" if name else ""
-    if name or with_rates or isinstance(answer.task, Pairs):
+    if name or ranked or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":
         _print_map(answer, name, digits=heat == "digits")
-    if with_rates:
+    if ranked:
         for best in answer.hypotheses:
             print(f"{start}{best.output}\t{best.log_probability:.6f}")
     elif heat == "none":

@@ -188,6 +188,7 @@ class Table:
         """Return the columns that have a heading and are not empty."""
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
+            # without rows, a table is its headings
             empty = cells and all(cell in (None, "") for cell in cells)
             if column.heading and not empty:
                 texts = [text_of(cell, column.form) for cell in cells]

@@ -75,7 +75,7 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
     for group in comparison.groups:
         names = [trial.run for trial in group.trials]
         groups[group.label] = [Run(root / name) for name in names]
-        measured |= set(names)
+        measured.update(names)
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
     *of_groups, ranking = comparison.tables()
     figures = figures_of(comparison)

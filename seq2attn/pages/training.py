@@ -191,7 +191,7 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
     """
     try:
         return graph_of(*make(), tracing="fake")
-    except Lacking:
+    except Lacking:  # with numbers, too, the page would lack it
         raise
     except Exception:
         return graph_of(*make())

@@ -51,7 +51,7 @@ def curves_figure(
         if log:
             points = averaged([point for point in points if point[1] > 0])
         panel.plot(
-            *zip(*points, strict=True),
+            *zip(*points, strict=True),  # without points nothing, and so no line
             color=look.colour,
             ls=look.dash,
             marker="o" if len(points) == 1 else "",
