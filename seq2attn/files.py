@@ -69,7 +69,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         with writing(path), temporary.open("xb") as file:
             with contextlib.suppress(OSError):  # some network disks have no locks
-                _lock(file)
+                _lock(file)  # so that another process's `remove_leftovers` leaves it
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

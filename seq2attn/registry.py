@@ -135,6 +135,7 @@ class Registry:
         An exception of the constructor becomes a `Seq2AttnError` with its line.
         """
         cls = self.load(part.name)
+        # a pydantic model yields its fields
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
@@ -245,7 +246,7 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
 
     part: its kind and name, for messages.
     """
-    missing = []
+    missing = []  # not from `__abstractmethods__`, which `nn.Module` as a base class does not make
     for member in dir(cls):
         if getattr(getattr(cls, member, None), "__isabstractmethod__", False):
             missing.append(member)

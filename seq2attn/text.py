@@ -135,6 +135,6 @@ def sentence(error: Mapping[str, Any]) -> str:
             limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
         message = expected.format(**limits)
     found = "nothing" if value is None else quoted(value)
-    if value is None and kind == "string_type":
+    if value is None and kind == "string_type":  # YAML has null where nothing or a comment stands
         found += '; an empty string is written "", and # is written "#"'
     return f"{message}, found {found}"

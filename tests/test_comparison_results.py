@@ -258,6 +258,12 @@ def test_one_group_and_entropy_have_no_ranking(make):
     assert ranks(make(["model.attention.score=dot", "seed=1-3"])) == [None]
 
 
+def test_one_group_is_not_called_a_metric_without_a_best(make):
+    one = gather(make(["model.attention.score=dot", "seed=1-3"])).ranking()
+    assert one.notes[0] == "Nothing is ranked: fewer than two groups are done."
+    assert gather(make(metric="entropy")).ranking().notes[0].startswith("These numbers have no")
+
+
 def test_a_group_without_a_value_is_ranked_last(make):
     table = gather(make(metric="alignment")).ranking()  # a model without attention has none
     assert [row["rank"] for row in table.records()] == [1, 1, None]

@@ -212,7 +212,7 @@ def _find(word: str) -> list[str]:
     """Return the KIND/NAME of each part that NAME or KIND/NAME means."""
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
-        CHECKED[kind].get(name)  # raises for an unknown name
+        CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
     names = {part: part.partition("/")[2] for part in _known()}
     matching = [part for part, name in names.items() if word in (part, name)]
     if not matching:

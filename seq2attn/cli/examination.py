@@ -153,5 +153,5 @@ def _conclude(rows: Sequence[Row]) -> None:
     if first.report:
         faults = ", ".join(fault.code for fault in first.report.faults)
         raise Seq2AttnError(f"{first.place}: faults: {faults}", exit_code=code)
-    text, _, hint = first.text.partition("\n")
+    text, _, hint = first.text.partition("\n")  # of an error: its message, then its hint
     raise Seq2AttnError(f"{first.place}: {first.status}: {text}", hint=hint or None, exit_code=code)

@@ -102,7 +102,7 @@ def _used_by_function(function: FunctionType) -> Iterator[Any]:
         yield [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
         yield code.co_names
         for name in code.co_names:
-            yield function.__globals__.get(name)
+            yield function.__globals__.get(name)  # None for attributes and what is built in
 
 
 def _content(cell: Any) -> Any:

@@ -160,6 +160,7 @@ def _summaries(
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
+            # its interval is cut to the values that a metric can have
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
             worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)
@@ -201,7 +202,7 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        best = {} if group == order[0] else values[order[0]]
+        best = {} if group == order[0] else values[order[0]]  # the best is not behind itself
         behind = _difference(values[group], best, metric)
         not_worse = True  # of the best itself; and one seed, without an interval, shows nothing
         if behind and behind.low is not None and behind.high is not None:

@@ -46,6 +46,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """
     if train is None:
         return {}
+    # a `functools.partial` has no name
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}
     for name, function in functions.items():

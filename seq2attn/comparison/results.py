@@ -152,6 +152,8 @@ class Comparison(Tabular):
 
     def _verdict(self) -> str:
         """Return a sentence that says which group is the best, and whether these seeds show it."""
+        if len(self.groups) < 2:
+            return "Nothing is ranked: fewer than two groups are done."
         best, near = [], []
         for group in self.groups:
             if group.ranked.rank == 1:

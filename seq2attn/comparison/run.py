@@ -80,7 +80,8 @@ def compare(
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
         if not isinstance(executor, str):
-            choose_device(device)  # raises if this machine has no such device; Dask's may have it
+            # raises if this machine has no such device, which a worker of Dask's may have
+            choose_device(device)
         for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (

@@ -303,7 +303,8 @@ def _run(trial: Trial, context: WorkerContext) -> None:
 
 def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
     """Let a loop of the user's own train the model of the trial, and save it as the run, which
-    begins anew each time: such a loop has no checkpoints to continue from.
+    begins anew each time: such a loop has no checkpoints to continue from. Raises `BeingTrained` if
+    another process does so at this time.
     """
     import torch
 

@@ -47,7 +47,7 @@ def _letter(symbol: str) -> str:
     neighbours to a syllable; other symbols as they are.
     """
     name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
-    try:
+    try:  # of any other symbol this looks up its own name
         return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
     except KeyError:  # it has no name, or there is no such letter
         return symbol

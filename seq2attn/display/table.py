@@ -137,7 +137,7 @@ class Table:
             return
         console = stdout()
         tables, left_out = self._rich(console)
-        console.print(*tables, sep="", soft_wrap=False)
+        console.print(*tables, sep="", soft_wrap=False)  # tables break their own lines
         if left_out:
             say(f"not shown for lack of width: {'; '.join(left_out)} (--json has them)")
         for note in self.notes:

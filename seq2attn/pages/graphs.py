@@ -174,6 +174,7 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
         if node.op != "call_function" or not isinstance(first, fx.Node):
             continue
         if writes(node):
+            # a list: `users` changes meanwhile
             for user in [user for user in first.users if order[user] > order[node]]:
                 user.replace_input_with(first, node)
             for other in sharing[first]:  # of `first` itself nothing reads later any more

@@ -183,7 +183,7 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     attention = model.attention
     score = SCORES.get(attention.score.name)
     history = HISTORIES.get(attention.history.name)
-    own_scores = getattr(history.load(), "scores", History.scores)
+    own_scores = getattr(history.load(), "scores", History.scores)  # the history none has no class
     # some histories compute the scores themselves, and the score function that the config names is
     # not used: then show the history in its place
     if own_scores is not History.scores:

@@ -244,7 +244,7 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
     equal: list[dict[str, str]] = []
     different: list[dict[str, str]] = []
     of_all_runs = chain(*values.values())
-    for key in dict.fromkeys(chain(*of_all_runs)):  # each key once
+    for key in dict.fromkeys(chain(*of_all_runs)):  # of a chain of dicts each key, once
         texts = {}
         for label, of_runs in values.items():
             found = dict.fromkeys(_text(one.get(key)) for one in of_runs)

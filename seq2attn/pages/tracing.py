@@ -83,6 +83,7 @@ def trace_answer(task: Task) -> Traced | None:
     if not isinstance(task, StringTask):
         return None
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
+        # a rule has no parameters
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         if all(_agrees(traced, right_answer(task, one)) for one in (*CHECKED_LENGTHS, LONG)):
             return traced

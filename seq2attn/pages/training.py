@@ -154,7 +154,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
         weights = {}
         for name, parameter in parameters.items():
-            weight = tensors[name].detach().clone()
+            weight = tensors[name].detach().clone()  # which the step updates in place
             weights[name] = weight.requires_grad_(parameter.requires_grad)
         with (
             reparametrize_module(model, weights),

@@ -162,7 +162,7 @@ def svg(figure: Figure, scale: float) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=MISSING)  # the browser has its own fonts
         text = render(figure, "svg").decode()
-    return text[text.index("<svg") :]
+    return text[text.index("<svg") :]  # without what begins a file
 
 
 def check_format(path: Path) -> str:

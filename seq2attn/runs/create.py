@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
 GIT_DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
+"""the whole commit, whatever tags there are; without writing to the repository"""
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tensorboard")
 
 

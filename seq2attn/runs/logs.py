@@ -96,7 +96,7 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
-        for older in reversed(saved):
+        for older in reversed(saved):  # of equal rows the newest stays
             if (older.checkpoint, older.step, older.data) == subject:
                 newest = newest.completed(older)
         return f"eval of {newest.checkpoint}", newest

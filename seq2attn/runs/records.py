@@ -169,7 +169,7 @@ class Metrics:
         return [
             (step, value)
             for step, value in points
-            if value is not None and abs(value) <= LARGEST_NUMBER
+            if value is not None and abs(value) <= LARGEST_NUMBER  # False for NaN, too
         ]
 
 

@@ -39,7 +39,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.name = self.path.name
-        self.config_file = self.path / "config.yaml"  # all values; written first, never changed
+        self.config_file = self.path / "config.yaml"  # all values; a directory with it is a run
         self.environment_file = self.path / "environment.json"  # `Environment`; never changed
         self.task_file = self.path / "task.json"  # learned from files: vocabularies, checksums
         self.status_file = self.path / "status.json"  # `Status`
