@@ -157,6 +157,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
+    # each part is checked up to the first rule that it breaks
     broken = sum(row["result"] != "passed" for row in rows)
     if broken:
         raise Seq2AttnError(

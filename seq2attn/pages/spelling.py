@@ -144,9 +144,8 @@ def spelled(node: fx.Node) -> list[Any]:
         del given[ignored]
     if name in _SPELLED:
         return _SPELLED[name](node, given)
-    for last in reversed(
-        [*given]
-    ):  # arguments have places: none before a needed one can be left out
+    # arguments have places: of those before a needed one none can be left out
+    for last in reversed([*given]):
         if given[last] != defaults[last]:
             break
         del given[last]

@@ -162,6 +162,7 @@ def accuracy_figure(
     draw_lengths(panel, dict(zip(lengths, lengths, strict=True)), untrained)
     panel.set_ylabel(ylabel)
     clean(panel, title)
+    # a longer legend would cover the lines
     beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
     legend(panel, **(beside if len(series) > 3 else {}))
     return figure
