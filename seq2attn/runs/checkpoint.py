@@ -101,7 +101,7 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         raise _damaged(path, "its checksum does not match its contents")
     checkpoint = Checkpoint(tensors, header.state)
     if model is not None:
-        # Only parameters must be finite: a plug-in's buffer may hold infinities. One that two modules
+        # Only parameters must be finite: a plug-in's buffer may hold infinities. What two modules
         # share has two names, as in the checkpoint.
         parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
