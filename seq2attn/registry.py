@@ -246,10 +246,12 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
 
     part: its kind and name, for messages.
     """
-    missing = []  # not from `__abstractmethods__`, which `nn.Module` as a base class does not make
-    for member in dir(cls):
-        if getattr(getattr(cls, member, None), "__isabstractmethod__", False):
-            missing.append(member)
+    # not from `__abstractmethods__`, which `nn.Module` as a base class does not make
+    missing = [
+        member
+        for member in dir(cls)
+        if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
+    ]
     if missing:
         names = ", ".join(missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
@@ -270,8 +272,8 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
 
 def _needed(cls: type) -> list[str]:
     """Return the parameters of the constructor that have no default, without `*args`."""
-    needed = []
-    for parameter in inspect.signature(cls).parameters.values():
-        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_"):
-            needed.append(parameter.name)
-    return needed
+    return [
+        parameter.name
+        for parameter in inspect.signature(cls).parameters.values()
+        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
+    ]

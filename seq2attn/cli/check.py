@@ -125,7 +125,7 @@ def check(
             feedback=feedback,
         )
     elif expect:
-        _compare(_chosen(names), expect[0], as_json)
+        _compare(_chosen(names), expect[0], as_json)  # several are for names of --attention
     else:
         _check_parts(_chosen(names), as_json)
 

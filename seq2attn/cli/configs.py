@@ -70,10 +70,7 @@ def list_names(
                 "options": options or None,
             }
             records.append({**vars(entry), **about})
-    title = ""
-    if kind:
-        config_key, _ = KINDS[kind]
-        title = f"{kind}  ({config_key})"
+    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # with the key of a config
     show(Table.of_records(records, COLUMNS, title), as_json)
 
 

@@ -275,7 +275,5 @@ def attention(
                 f"{runs_dir_option(runs_dir)} --plot FILE",
             )
     chosen = [recorded.index(text) for text in strings or recorded]
-    drawn = []
-    for step, maps in snapshots:
-        drawn.append((step, [maps[index] for index in chosen]))
+    drawn = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]
     save_figure(evolution_figure(drawn, ideal=ideal), file)

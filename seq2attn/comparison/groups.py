@@ -194,10 +194,11 @@ def _by_seed(metric: str, trials: Sequence[TrialResult]) -> ValuesBySeed:
 
 def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str, Ranked]:
     """Return the ranks of groups, the best first, given their values of a metric by seed."""
-    means = {}
-    for group, by_seed in values.items():
-        if by_seed:
-            means[group] = mean_over_seeds(by_seed.values(), 0.0, metric.largest)
+    means = {
+        group: mean_over_seeds(by_seed.values(), 0.0, metric.largest)
+        for group, by_seed in values.items()
+        if by_seed
+    }
     order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
     values_in_order = [means[group].value for group in order]
     ranks = {}

@@ -95,14 +95,9 @@ def compare(
             )
             outcomes = run_trials(trials, context, opened, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
-    failed = {}
-    busy = []
-    for run, outcome in outcomes.items():
-        if outcome.state == "failed":
-            failed[run] = outcome.reason
-        elif outcome.state == "busy":
-            busy.append(run)
-    return replace(gather(plan), failed=failed, busy=tuple(busy), stopped_by=request.signal)
+    failed = {run: end.reason for run, end in outcomes.items() if end.state == "failed"}
+    busy = tuple(run for run, end in outcomes.items() if end.state == "busy")
+    return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
 def _read_tasks(trials: Sequence[Trial]) -> list[str]:

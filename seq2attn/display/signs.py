@@ -55,11 +55,11 @@ def _letter(symbol: str) -> str:
 
 def explain_signs(symbols: Collection[str], *, plain: bool = False) -> list[str]:
     """Return `⏎ <eos>` and so on for those of the symbols that have a sign."""
-    keys = []
-    for symbol, row in SIGNS.items():
-        if symbol in symbols:
-            keys.append(f"{sign(symbol, plain=plain)} {row.meaning}")
-    return keys
+    return [
+        f"{sign(symbol, plain=plain)} {row.meaning}"
+        for symbol, row in SIGNS.items()
+        if symbol in symbols
+    ]
 
 
 def isolate_direction(text: str) -> str:

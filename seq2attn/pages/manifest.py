@@ -37,6 +37,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
+        # modules without the attribute do not attend
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
         "layers": list(layers.values()),
         "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],

@@ -71,11 +71,9 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
             hint="Run its `seq2attn compare` command; it continues where it stopped.",
         )
     groups = {}
-    measured = set()
     for group in comparison.groups:
-        names = [trial.run for trial in group.trials]
-        groups[group.label] = [Run(root / name) for name in names]
-        measured.update(names)
+        groups[group.label] = [Run(root / trial.run) for trial in group.trials]
+    measured = {run.name for run in chain(*groups.values())}
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
     *of_groups, ranking = comparison.tables()
     figures = figures_of(comparison)

@@ -86,12 +86,9 @@ def training_settings(config: Config) -> dict[str, Any]:
     """
     training = config.training
     steps = training.warmup + 1  # any number of steps beyond the warm-up gives the same shares
-    warmup = []
-    for step in range(training.warmup):
-        rate = learning_rate(training, step, steps)
-        warmup.append(rate / training.learning_rate)
+    rates = [learning_rate(training, step, steps) for step in range(training.warmup)]
     return {
-        "warmup": warmup,
+        "warmup": [rate / training.learning_rate for rate in rates],
         "rate": training.learning_rate,
         "seed": config.seed,
         "steps": training.steps,  # None where epochs are counted

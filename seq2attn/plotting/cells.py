@@ -109,7 +109,8 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
     mode = "vertical-rl" if max(map(len, columns)) > 2 else "horizontal-tb"
     cell = "padding:0;border:0;min-width:20px;height:20px"
 
-    html = '<tr style="background:none"><th></th>'  # the row of the columns' labels
+    # the row of the columns' labels; without the stripes that notebooks give the rows of a table
+    html = '<tr style="background:none"><th></th>'
     for column in columns:
         html += f'<th style="{label};text-align:center;writing-mode:{mode}">{escape(column)}</th>'
     for t, weights in enumerate(attention.weights):
