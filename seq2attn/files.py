@@ -126,7 +126,7 @@ def append(path: Path, data: bytes) -> None:
     with writing(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN, 0o666)
         try:
-            while data:
+            while data:  # the system may write a part at a time
                 data = data[os.write(descriptor, data) :]
         finally:
             os.close(descriptor)

@@ -81,7 +81,9 @@ def option(
     kind = Annotated[kind, bounds, AfterValidator(checked)]
     about: Any = {"is_file": True} if is_file else None
     field = Field(default, description=meaning, json_schema_extra=about)
-    return kind | None if default is None else kind, field
+    if default is None:
+        kind |= None
+    return kind, field
 
 
 def composed(text: str) -> str:

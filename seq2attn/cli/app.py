@@ -77,7 +77,7 @@ def main() -> None:
     except typer.Exit as stop:
         code = stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = 130
+        code = 130  # 128 + SIGINT, as shells say it; below, 128 + SIGPIPE
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         code = 141
     except BaseException as error:  # a plug-in may raise SystemExit, or worse

@@ -326,6 +326,7 @@ def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
     As long as they do not fit, the widest column that can be narrowed, because it has texts to
     break between words, loses one character.
     """
+    # 1, here and in `_width`: the blank at the left edge of the table
     widths = [texts.unbroken for texts in columns]
     least = [texts.least for texts in columns]
     while 1 + sum(widths) > room and widths != least:

@@ -70,7 +70,7 @@ def at_other_lengths(
     two give different results: the caller runs and compares them.
     """
     for length in CHECKED_LENGTHS:
-        same = functions(model, _source(length), EXAMPLES[0][1])
+        same = functions(model, _source(length), EXAMPLES[0][1])  # after as many positions
         for one, function in zip(traced, same, strict=True):
             message = f"of a source of length {length}, {function.name} gives other numbers"
             yield one, function, message
@@ -91,7 +91,7 @@ def trace_answer(task: Task) -> Traced | None:
 
 
 def _source(length: int) -> Tensor:
-    """Return a source (1, S) of the first two symbols, in turn."""
+    """Return a source (1, S) of two ids in turn, that of `<eos>` and the next: any two will do."""
     return (torch.arange(length) % 2 + EOS).unsqueeze(0)
 
 

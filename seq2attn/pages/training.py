@@ -220,7 +220,7 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
         # since `functionalize` cannot differentiate `call` itself
         graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
     except Lacking:
-        graph = trace_call(lines=True)
+        graph = trace_call(lines=True)  # it is refused again below, with the line
     return graph_json(graph, inputs, output_names)
 
 

@@ -120,7 +120,7 @@ def _outline_ideal(axes: Axes, attention: AttentionMap, width: float) -> None:
     from matplotlib.patches import Rectangle
 
     for row, column in enumerate(attention.ideal[: len(attention.weights)]):
-        corner = (column + 0.06, row + 0.06)
+        corner = (column + 0.06, row + 0.06)  # the line stays inside the cell, 1 wide and high
         axes.add_patch(Rectangle(corner, 0.88, 0.88, fill=False, ec=ORANGE, lw=width))
 
 
@@ -241,7 +241,8 @@ def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> 
         )
     fitting = SHEET / (columns or 2) / longest
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
-    letter = 0.4 * cell  # of a label; long ones of columns are turned by 90 degrees
+    # the width of a letter that is 0.62 cells high; long labels of columns are turned by 90 degrees
+    letter = 0.4 * cell
     left = LEFT + letter * max(0, _letters(*outputs) - 2)
     # above, a label that is not turned takes the height of a line, for which a letter is added
     above = ABOVE + letter * max(1, _letters(*sources) - 2)

@@ -48,13 +48,13 @@ def looks(scores: Sequence[str]) -> list[Look]:
     """Return the look of each line, given its score: lines of one score have shades of its colour
     and differ in dash and marker. Each line is thinner than those drawn before it.
     """
-    thinner = min(1.1, (WIDEST - THINNEST) / len(scores))  # points
+    thinner = min(1.1, (WIDEST - THINNEST) / len(scores))  # points; 1.1: few lines need no more
     chosen = []
     for index, score in enumerate(scores):
         number = scores[:index].count(score)  # among the lines of its score
         shade = number / max(1, scores.count(score) - 1)  # 0 of the first, 1 of the last of them
         look = Look(
-            colour=lighten(score_colour(score), 0.5 * shade),
+            colour=lighten(score_colour(score), 0.5 * shade),  # at most half white
             dash=DASHES[number % len(DASHES)],
             marker=MARKERS[index % len(MARKERS)],
             width=THINNEST + thinner * (len(scores) - 1 - index),
