@@ -125,7 +125,9 @@ def check(
             feedback=feedback,
         )
     elif expect:
-        _compare(_chosen(names), expect[0], as_json)  # several are for names of --attention
+        if len(expect) > 1:
+            raise Seq2AttnError("--expect: several scores are for several names of --attention")
+        _compare(_chosen(names), expect[0], as_json)
     else:
         _check_parts(_chosen(names), as_json)
 

@@ -311,11 +311,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
     for trial in trials:
         if reason := blocked_by(trial):
             blocked.setdefault(reason, []).append(short_path(str(trial.run.path)))
-    problems = []
-    for reason, paths in blocked.items():
-        message = f"{first_of(paths)}: {reason}; choose another --name, or remove that"
-        problems.append(Problem("", message))
-    return problems
+    end = "choose another --name, or remove that"
+    return [Problem("", f"{first_of(paths)}: {reason}; {end}") for reason, paths in blocked.items()]
 
 
 # ---- the record in the runs directory ----
