@@ -246,7 +246,7 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
 
     part: its kind and name, for messages.
     """
-    # not from `__abstractmethods__`, which `nn.Module` as a base class does not make
+    # looked for here: only a class derived from `ABC` has `__abstractmethods__`
     missing = [
         member
         for member in dir(cls)

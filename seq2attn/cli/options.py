@@ -286,7 +286,7 @@ class Models:
         for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
             _note_checkpoint(trained, self.checkpoint)
-            models.append(trained.searching(search, decoding_steps))  # which say how far it is
+            models.append(trained.searching(search, decoding_steps))  # which say how far one is
         return models
 
     def search(self, n_best: int = 0) -> BeamSearch | None:

@@ -160,7 +160,7 @@ def _summaries(
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
-            # its interval is cut to the values that a metric can have
+            # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
             worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)

@@ -197,7 +197,7 @@ class Comparison(Tabular):
                     **vars(group.ranked),
                     "parameters": group.trials[0].parameters,
                 }
-                # no flat value, which `trial_records` has; and what `behind` says
+                # `by_seed` is no flat value, and `trial_records` has it; `behind` says the other
                 del record["by_seed"], record["not_worse_than_best"]
                 rows.append(record)
         return Table.of_records(rows)

@@ -58,7 +58,7 @@ class DaskWorkers(Workers):
     """
 
     def __init__(self, client: Any, count: int | None) -> None:
-        # pure: Dask would take a trial that is tried again for done; 0: as many as workers
+        # not pure: else Dask takes a trial that is tried again for done; 0: as many as workers
         super().__init__(lambda: client.get_executor(pure=False), count or 0)
         self.client = client
         self.left_out: set[str] = set()

@@ -157,7 +157,7 @@ def find_run(root: Path, name: str | None) -> Run:
         runs = newest_first(root)
         if not runs:
             raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
-        usable = [run for run in runs if run.has_checkpoint] or runs  # of which an error tells
+        usable = [run for run in runs if run.has_checkpoint] or runs  # none: an error names one
         single = [run for run in usable if run.environment.experiment is None] or usable
         return need_checkpoint(check_plain(single[0]))
     path = Path(name)
