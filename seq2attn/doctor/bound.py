@@ -23,18 +23,20 @@ def bind() -> dict[str, Any]:
     """
     bound: dict[str, Any] = {}
     classes = [*CLASSES]
-    for module_name, module in sys.modules.copy().items():
+    for module_name, module in sys.modules.copy().items():  # looking may import another one
         is_outer = module in OUTER
         if not is_outer and not module_name.startswith(OWN):
             continue
         for name, value in vars(module).items():
-            if callable(value) or not is_outer:  # settings of torch may change
+            if callable(value) or not is_outer:  # torch's settings, which a file may set, are left
                 bound[f"{module_name}.{name}"] = value
+            # a function whose code is exchanged stays the same object
             bound[f"{module_name}.{name}, its code"] = getattr(value, "__code__", None)
             if inspect.isclass(value) and str(getattr(value, "__module__", "")).startswith(OWN):
                 classes.append(value)
     for cls in classes:
         for name in dir(cls):
+            # static, as a method that is got from its class is a new object each time
             bound[f"{cls.__name__}.{name}"] = inspect.getattr_static(cls, name)
     return bound
 

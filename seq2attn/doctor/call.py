@@ -109,6 +109,7 @@ class Call:
         texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
         text = f"attention({', '.join(texts)})"
         if self.by_row:
+            # "different": otherwise vmap refuses random numbers, such as those of dropout
             return (
                 f'torch.vmap(lambda {self.inputs}: {text}, randomness="different")({self.inputs})'
             )
@@ -171,6 +172,7 @@ def orders_of(heads: int) -> Sequence[str]:
     the slowest first: b are rows of the batch, h heads, l queries. A digit at the end is an axis of
     heads, too, which come in groups of this size: in "bhl2" h is the number of pairs.
     """
+    # below 10, as a size is one digit of an order
     groups = [size for size in range(2, min(heads, 10)) if heads % size == 0]
     return [*ORDERS, *(f"{order}{size}" for size in groups for order in ("bhl", "hbl"))]
 
@@ -179,12 +181,12 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl" (see `orders_of`); heads that are all alike become one.
     """
-    sizes = {"b": batch, "l": queries, "h": -1}
+    sizes = {"b": batch, "l": queries, "h": -1}  # -1: what is left
     shape = [sizes.get(axis) or int(axis) for axis in order]  # a digit is a size itself
     group = order[3:]  # the digit, if there is one: this axis is joined with that of heads
     axes = [order.index(axis) for axis in f"bh{group}l"]
     apart = rows.view(*shape, rows.size(1))
-    heads = apart.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
+    heads = apart.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))  # (B, H, L, S)
     return heads[:, :1] if (heads == heads[:, :1]).all() else heads
 
 
@@ -199,13 +201,13 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     heads, rest = divmod(len(by_row), B * queries)
     if rest:
         return ""
-    fits_row = ""
+    fits_row = ""  # the first order that fits by_row, if not by_query
     for order in orders_of(heads):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():  # in this order, weights of other rows would have changed
             continue
-        of_queries[:, :, place] = 0
+        of_queries[:, :, place] = 0  # these should change: does anything else?
         if not of_queries.any():
             return order
         fits_row = fits_row or order

@@ -78,7 +78,7 @@ class Watch(TorchDispatchMode):
             wide = [right.size(-1) > 1, left.size(-2) > 1]
             args[pair] = self._record([left, right], axes=[-1, -2], wide=wide)
         elif kind is aten.sum and len(args) > 1:
-            args[0] = self._record_sum(args[0], args[1] or ())
+            args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
         result = func(*args, **(kwargs or {}))
         if kind in SORTS:
             self.is_sorted |= self._is_of_queries(args[0].shape)
@@ -98,7 +98,8 @@ class Watch(TorchDispatchMode):
         """Return whether numbers of this shape, sorted along its last axis, are one for each query,
         and not one for each query and key.
         """
-        last, queries = shape[-1], max(self.usual_rows)
+        last, queries = shape[-1], max(self.usual_rows)  # of 1 and the number of queries
+        # of two axes of this length, as in self-attention, the last one is that of the keys
         return last == queries > 1 and list(shape).count(last) == 1
 
     def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
@@ -110,7 +111,7 @@ class Watch(TorchDispatchMode):
         of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
         for shape in map(list, (before, after)):
             if shape.count(self.length) != 1 or of_distances & {*shape}:
-                return False
+                return False  # with two axes of this length, it is not known which is the keys'
             outer.add(prod(shape[: shape.index(self.length)]))
         return len(outer) > 1
 
@@ -135,6 +136,7 @@ class Watch(TorchDispatchMode):
         _, index, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
         over_keys = [scores for scores, _ in self._softmaxes if scores.size(-1) == self.length]
+        # what a softmax was given is scores, which no softmax made
         has_softmax = bool(over_keys) and place_of(rows) not in map(place_of, over_keys)
         self.uses.append(Use(weights, operands[1 - index], has_softmax))
         if self.change:
@@ -149,6 +151,7 @@ class Watch(TorchDispatchMode):
         """
         product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
         summed = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
+        # no product, a sum over several axes, or one of a part of the product
         if not operands or len(summed) != 1 or product.numel() != terms.numel():
             return terms
         axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes
@@ -157,6 +160,7 @@ class Watch(TorchDispatchMode):
             return terms  # weights times a mask, which are added up and average nothing
         if any(one.numel() < terms.numel() and _is_mask(one) for one in operands):
             return terms  # as in a mean over tokens
+        # an operand that was expanded lacks an axis, which the other one has
         wide = [has_width or one.numel() < terms.numel() for one in operands]
         if product.shape == terms.shape:
             # leading axes of length 1, so that all operands have the same number of axes
@@ -165,7 +169,7 @@ class Watch(TorchDispatchMode):
             whole = [one.expand_as(product).contiguous() for one in operands]
             operands = [one.as_strided(terms.shape, terms.stride()) for one in whole]
         left, right = self._record(operands, axes=[axis, axis], wide=wide)
-        return left * right if self.change else terms
+        return left * right if self.change else terms  # anew, with the weights as changed
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
         """Return how much an operand (..., S) looks like weights: the larger the tuple, the more.

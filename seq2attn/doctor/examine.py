@@ -106,7 +106,7 @@ def check_attention(
             raise TypeError("it is a method of no instance")
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
-    found: dict[str, Finding] = {}
+    found: dict[str, Finding] = {}  # by code: the first one counts, of the first width
     known: set[str] = set()  # codes and groups of what was found
     adapter = ""  # the call, once the first width was examined
     with (
@@ -119,7 +119,6 @@ def check_attention(
         torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
-            torch.manual_seed(0)
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
@@ -144,7 +143,7 @@ def _subjects(
     is_class = isinstance(attention, type)
     usual: Any = widths or (WIDTHS[0], WIDTHS[0])  # of query and keys
     problems, found = [], []
-    made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]
+    made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]  # "": no line
     for instance, line in made:
         of_layers = [*_widths_of(_prepared(instance))]
         # a class was made for the usual widths just now, an instance for others
@@ -155,16 +154,16 @@ def _subjects(
             problems.append(error)
             continue
         found.append((subject, f"{line}\n" if line else ""))
-        if not lacks(subject):
+        if not lacks(subject):  # otherwise one that is made in another way may be better
             break
     if not found:
-        raise problems[0]
+        raise problems[0]  # of the likeliest instance
     subject, line = min(found, key=lambda one: lacks(one[0]))
     yield subject, line
     if not widths:
         with contextlib.suppress(Exception):  # it can have one width only
             instance = subject.call.attention
-            if is_class and not sizes:
+            if is_class and not sizes:  # an instance of given sizes may take several widths
                 instance, _ = next(instances(attention, (), WIDTHS[1]))
             _prepared(instance)
             yield with_width(subject, instance, WIDTHS[1]), ""
@@ -186,11 +185,11 @@ def _prepared(attention: Any) -> nn.Module:
     its parameters that are 0 or were never set: nothing would reach anything through them.
     """
     module = module_of(attention)
-    module.eval()  # some return nothing
+    module.eval()  # a statement of its own: in some classes `eval` does not return the module
     for parameter in module.parameters():
         if not is_lazy(parameter) and parameter.numel():
             largest = float(parameter.abs().max().nan_to_num(torch.inf))
-            if not 1e-6 < largest < 1e4:
+            if not 1e-6 < largest < 1e4:  # torch.empty may hold anything
                 parameter.copy_(0.1 * torch.randn_like(parameter))
     return module
 
@@ -205,12 +204,12 @@ def _widths_of(module: nn.Module) -> Iterator[Any]:
     sizes: set[int] = set()
     for parameter in module.parameters():
         if not is_lazy(parameter):
-            inputs += parameter.shape[1:2]
+            inputs += parameter.shape[1:2]  # of a linear layer, its inputs; of a vector, nothing
             for parts in (1, 2, 4):
                 sizes |= {size // parts for size in parameter.shape}
     differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
     candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
-    wide = [size for size in candidates if size > NARROW][:6]
+    wide = [size for size in candidates if size > NARROW][:6]  # so 36 pairs at most
     # pairs of the earliest sizes first
     ranks = product(range(len(wide)), repeat=2)
     for of_query, of_keys in sorted(ranks, key=sum):

@@ -96,12 +96,14 @@ def _readings(
     is a guess.
 
     A needed argument whose name tells nothing may be the mask, which is a guess, or neither query,
-    keys nor mask. The latter readings come last. So does a guess that usually is the query or keys.
+    keys nor mask. The latter readings come last. So does the guess if the usual reading takes this
+    argument for the query or the keys.
 
     is_same: read query and keys as the same sequence, given twice.
     """
     usual = next(roles(names, said))
     late: list[tuple[Roles, str, bool]] = []  # readings that are yielded last
+    # not the first argument, which is the query or the keys
     for name in [] if is_same else [*names][1:]:
         if not names[name] or role_of(name) or role_by_type(name, said):
             continue
@@ -132,16 +134,19 @@ def _lengths_of(module: nn.Module) -> list[int]:
     of its parts, such as a window or a block size, and the sizes of square tables of places. Parts
     that are torch's own are left out.
     """
+    # square: the last two sizes are equal, and there are two
     held = {one.size(-1) for one in module.buffers() if one.shape[-2:-1] == one.shape[-1:] != ()}
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
             held.update(value for value in vars(part).values() if type(value) is int)
+    # S is tried anyway; a length of B or L would be taken for the axis of rows or of queries
     return sorted(size for size in held if 1 < size <= LONGEST and size not in (B, L, S))
 
 
 def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], Inputs]]:
     """Yield for each layout in `words.toml` the calls that may be meant, and the inputs for them.
     An optional mask is left out: `polarity.with_mask` tries it once the rest of the call is known.
+    There is no call if no expression has the axes that the docstrings name for an argument.
     """
     names, of_names = meaning.names, meaning.roles
     # methods that prepare a call, such as `attention.reset()`
@@ -154,6 +159,7 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
         queries = meaning.length if queries == S else queries  # as many as keys
         inputs = draw(*meaning.widths, queries, length=meaning.length)
+        # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         choices = {name: [""] for name in names}  # "": the argument is left out
@@ -176,7 +182,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     """
     if name == meaning.mask:
         return forms_of_mask(meaning)
-    if role in ("mask", "lengths"):
+    if role in ("mask", "lengths"):  # another one than the mask: it hides nothing
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:
         forms = WORDS[role]
@@ -186,7 +192,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
-    meant = ("~", "") if means_padding(name) else ("", "~")
+    meant = ("~", "") if means_padding(name) else ("", "~")  # of most forms both give the same
     return [*dict.fromkeys(filled(form, meaning, no) for form in forms for no in meant)]
 
 
@@ -259,7 +265,8 @@ def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
 @cache
 def _places(*counts: int) -> list[tuple[int, ...]]:
     """Return combinations of an index into each of several lists, whose lengths are `counts`: those
-    with the smallest sum first. At most MOST_OF_LAYOUT are returned, of the first RANKED.
+    with the smallest sum first, at most MOST_OF_LAYOUT. They are put in order from the RANKED that
+    come first if the last index varies fastest: all of them may be too many to sort.
     """
     places = product(*map(range, counts))
     return sorted(islice(places, RANKED), key=sum)[:MOST_OF_LAYOUT]

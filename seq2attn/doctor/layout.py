@@ -28,9 +28,11 @@ def observed(subject: Subject) -> Subject:
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
         has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
-        if queries not in sizes:  # what keys became, as in two-way blocks
+        # only weights of a single query may lack its axis; with an axis of features, the result is
+        # what keys became, as in two-way blocks
+        if queries not in sizes:
             has_keys &= queries == 1 and all(one % width for one in sizes)
-        if has_keys and B in sizes and tensor.numel() % size == 0:
+        if has_keys and B in sizes and tensor.numel() % size == 0:  # of whole heads
             shown.append(index)
         elif B in sizes and not _is_input(tensor, given):
             outputs.append(index)
@@ -82,10 +84,11 @@ def _orders(subject: Subject) -> list[str]:
             # the weights of other keys stays
             ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
             follows &= (ratio / other - 1).abs() > CLOSE
-            changed[:, place] = False
+            changed[:, place] = False  # as the weight of a key that is another one now
         orders.append(order_of((plain != by_row).any(1), follows, place, subject.queries(given)))
         if orders[-1] and not changed.any():
             suspects.append(index)
+    # `more` asks for the orders: those found so far, in which a suspect still counts as weights
     arranged = replace(subject, orders=list(orders))
     for index in suspects:
         reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L)

@@ -12,6 +12,7 @@ FORMS = {
     "mask-ignored": (r"^([\w.]+)(\.masked_fill\(.*)", r"\1 = \1\2"),
     **dict.fromkeys(("one-row", "batch", "length"), SQUEEZE),
     "underflow": FILL,
+    # a fill below 0 is no cause, unless it is a slip such as -1e-9
     "padding-leak": (FILL[0].replace("(?!.*inf)", "(?!.*(inf|min))(?!-(?!1e-))"), FILL[1]),
 }
 """by findings, what may be their cause, and what should stand there"""
@@ -21,13 +22,15 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
     """Yield corrections of lines in the file of an attention that may be the cause of a finding,
     such as "line 12: x.squeeze(dim) in place of x.squeeze()". code: of the finding.
     """
+    if code not in FORMS:
+        return
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
         attention = type(attention)
     try:
-        file = inspect.getsourcefile(attention) if code in FORMS else None
+        file = inspect.getsourcefile(attention)
     except TypeError:  # it is not written in Python
         return
-    for number, line in enumerate(linecache.getlines(file or ""), start=1):
+    for number, line in enumerate(linecache.getlines(file or ""), start=1):  # none of a prompt
         written = line.strip()
         better = re.sub(*FORMS[code], written)
         if better != written:

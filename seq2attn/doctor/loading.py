@@ -34,7 +34,7 @@ def load_attention(place: str) -> Any:
         raise Seq2AttnError(f"{path}: no such Python file")
     loaded = ModuleType(MODULE)
     loaded.__file__ = str(file)
-    sys.modules[MODULE] = loaded
+    sys.modules[MODULE] = loaded  # where dataclasses, for one, look up the names in annotations
     top = file.parent  # in the end, the folder that holds the outermost package
     packages: list[str] = []
     while (top / "__init__.py").is_file():
@@ -66,7 +66,7 @@ def _cells(file: Path) -> Iterator[CodeType]:
             continue
         try:
             body = ast.parse(text, name).body
-        except SyntaxError:
+        except SyntaxError:  # magic and shell commands are no Python: once more without them
             lines = text.splitlines(keepends=True)
             text = "".join("\n" if line.lstrip()[:1] in ("%", "!") else line for line in lines)
             try:
@@ -75,6 +75,7 @@ def _cells(file: Path) -> Iterator[CodeType]:
                 if lines[0].startswith("%%"):  # another language, as in a cell of %%bash
                     continue
                 raise
+        # None: no time of a file, with which it would be looked for on disk
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
         for node in filter(_is_definition, body):
             yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
