@@ -358,6 +358,13 @@ CALLS = [
         "assert memory_segment is None\n    return (inputs @ memory.mT).softmax(-1) @ memory",
         "attention(inputs=query, memory=keys)",
     ),
+    # what stands before the values is left among the other arguments
+    (
+        "x, source, bias, z",
+        "",
+        "return (x @ source.mT / 4.0 + bias).softmax(-1) @ z",
+        "z=values",
+    ),
     # a state that is returned is not a row of the result
     (
         "query, keys, temperature, start: int",

@@ -92,12 +92,15 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
+        # a second one of the keys is what was made of them, which is left out if it may be
         role = "again" if role_of(name) == "keys" else "other"
         if names[name] or role == "other":
             found[role].append(name)
     is_memory = bool(rest) and bool(words(rest[0]) & SOURCES)  # a second one
     if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
-        yield {**found, "values": rest[:1], "other": found["other"][1:]}
+        # the first that is left may be the values
+        others = [name for name in found["other"] if name != rest[0]]
+        yield {**found, "values": rest[:1], "other": others}
     yield found
     # the other way round, if no name says which are the keys, also not that of one mask
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
@@ -108,6 +111,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     for optional in found["keys"]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
+            # "query" is empty, as in all self-attention: what attends to itself is the keys
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
 
 
@@ -125,7 +129,7 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     for name, needed in names.items():
         role = role_of(name)
         if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
-            role = "lengths"  # `n_regions` of `regions`
+            role = "lengths"  # `n_regions`, beside an argument `regions`
         elif role in ("mask", "count", "weak", ""):
             role = role_by_type(name, said) or role
         if role in ("weak", "") or (role in OF_ONE and found[role]):
@@ -168,7 +172,8 @@ def masks_of(found: Roles) -> list[str]:
     masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
-    # a name such as `target_mask` is left out, unless it also names the keys
+    # a name such as `target_mask` is left out, unless it also names the keys, which the words below
+    # do not do: `tgt_key_padding_mask` is the target's
     of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
     is_of_query = len(masks) == 1 and any(_is_in(name, masks) for name in found["query"])
@@ -179,10 +184,14 @@ def masks_of(found: Roles) -> list[str]:
 
 
 class SimpleNamespace(types.SimpleNamespace):
-    """A config object that answers any name, and shows what it was asked."""
+    """A config object that answers any name, and shows what it was asked.
+
+    It has the name of its base, which its `repr` begins with: a line that makes an instance of it
+    can be run anywhere.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__"):  # as Python asks for, to copy it or to find what it can do
             raise AttributeError(name)
         setattr(self, name, guess(name, self.width))
         return getattr(self, name)
@@ -219,6 +228,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
     works = False
+    # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
@@ -360,8 +370,10 @@ def function_of(attention: Any) -> Any:
 
 
 def module_of(attention: Any) -> nn.Module:
-    """Return the attention, or the modules that a function calls as one."""
-    attention = getattr(attention, "__self__", attention)
+    """Return the attention; of a function, one module that holds those that it calls: none for a
+    callable of another kind.
+    """
+    attention = getattr(attention, "__self__", attention)  # of a method, such as `layer.attend`
     if isinstance(attention, nn.Module):
         return attention
     modules = nn.ModuleList()
