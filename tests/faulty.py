@@ -1035,6 +1035,13 @@ CASES = [
         "k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))",
         "k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))",
     ),
+    Case(  # its input has no name in the call
+        "decoding",
+        STEPS.replace("x, past=None", "x, /, past=None"),
+        "place > place[first:, None]",
+        "place > place[: len(q[0]), None]",
+        "place > place[first:, None]",
+    ),
     Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),
     Case("unchecked", ONE, SOFT, "torch.softmax(scores.log(), dim=1)", SOFT),

@@ -30,13 +30,15 @@ def decoding(subject: Subject) -> Found:
 
     Examined is causal attention that needs nothing but a mask and positions beside its cache.
     """
-    caches, others = [], []
+    caches, others = [], []  # others: that a call leaves out
     for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
-        if isinstance(argument.default, bool) or words(name) & ROLES["mask"]:
+        if (
+            isinstance(argument.default, bool) or words(name) & ROLES["mask"]
+        ):  # flags stay as they are
             continue
         if words(name) & CACHES:
             caches.append(name)
-        elif f"{name}=" not in subject.call.text:
+        elif name not in (*subject.call.given, subject.call.mask):
             others.append(name)
     if not caches:
         return
@@ -69,6 +71,7 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
     for lengths in ([PROMPT, *[1] * rest], [1] * length):
         gaps.append(gap(whole, _joined(subject, cache, start, lengths)))
     watch = Watch(length, rest)  # of the second step, which sees all keys
+    # a step of several tokens may be refused: then its difference stays 0
     with contextlib.suppress(Exception), watch:
         gaps[0] = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
         if any((use.weights == 0).any() for use in watch.uses):
@@ -78,8 +81,8 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
 
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
     """Return the output (B, S, F) of steps of these lengths, joined. Each step is given the cache
-    that the one before it returned, or filled. A step returns its output first, and its cache last:
-    the last thing that is no tensor, as weights are.
+    that the one before it returned, or filled. A step returns its output first. Its cache is the
+    last thing in what it returns that is not a tensor; weights, which are one, may follow.
 
     start: what stands for the cache before the first step.
     """
@@ -96,7 +99,7 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
             left = [one for one in rest if not isinstance(one, Tensor)][-1]
         if not left:
             raise ValueError(f"no {cache} is returned or filled")
-        outputs.append(settle(next(tensors(result)), B, keys.size(1)))
+        outputs.append(settle(next(tensors(result)), B, keys.size(1)))  # (B, L, F)
     return torch.cat(outputs, dim=1)
 
 
