@@ -23,7 +23,7 @@ ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
-FEW = 2  # keys that are hidden by mistake, where a window hides more; or seen, where all sees more
+FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a window
 
 
 def told(subject: Subject) -> Found:
@@ -45,7 +45,8 @@ def padding(subject: Subject) -> Found:
         yield "not-finite", "with a mask"
         return
     masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
-    is_token = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
+    # (B, L, 1); the output may have fewer rows than there are tokens
+    is_token = subject.real(subject.given)[:, : masked.output.size(1)]
     # (B, L, S): how much a row of a token changes with each key but its own
     reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
@@ -64,17 +65,19 @@ def padding(subject: Subject) -> Found:
         yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
         is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
-        is_wider = (weight * ~is_first_padding).max() > TINY
+        is_wider = (weight * ~is_first_padding).max() > TINY  # than one place
         yield "padding-leak" if is_wider else "mask-off-by-one", most
-    elif by_padding > CLOSE:
+    elif by_padding > CLOSE:  # although it has no weight
         # a visited node is hidden from the weights alone
         is_said = re.search(VISITED, said_of(subject.call.attention))
         if not subject.has_group_norm and not is_said:
             yield "padding-mixed", by_padding
+    # with the mask, rows see places that they do not see without one
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         is_said = re.search(INSTEAD, said_of(subject.call.attention))
         if not is_said and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
+    # what goes through other keys step by step, as monotonic attention does, may pass some by
     elif subject.seen.all() and (subject.own.any() or not subject.by_position):
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
 
@@ -117,13 +120,14 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
         if closed.any():
             closed &= subject.reach(subject.small(), "keys") == 0
     if closed.any():
-        yield "valid-hidden", int(closed.nonzero()[0, -1])
+        yield "valid-hidden", int(closed.nonzero()[0, -1])  # the first one, of (B, L, S)
 
 
 def padding_amount(subject: Subject) -> Found:
     """More keys that no row sees change nothing: more padding, or, in causal attention, more tokens
     at the end.
     """
+    # a group norm, which counts padding, makes it matter
     if subject.has_group_norm or not (subject.has_mask or subject.is_causal):
         return
     given, masked = subject.given, subject.masked.output
@@ -180,7 +184,7 @@ def padded_first(subject: Subject) -> Found:
     if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
     valid = subject.given.valid.clone()
-    valid[-1] = torch.arange(valid.size(1)) >= FEW
+    valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
     if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
         docs = said_of(subject.call.attention).lower()
         yield "padded-left" if re.search(LEFT, docs) else "padded-first"
@@ -197,7 +201,8 @@ def places(subject: Subject) -> Found:
             yield "position"
         return
     seen = subject.seen
-    hidden, never = (~seen).any(0).nonzero().flatten().tolist(), int((~seen).all(0).sum())
+    hidden = (~seen).any(0).nonzero().flatten().tolist()  # keys that some row does not see
+    never = int((~seen).all(0).sum())  # how many no row sees
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
     given = subject.call.given.items()
@@ -216,10 +221,12 @@ def _band(subject: Subject) -> Found:
     """
     seen = subject.seen
     place, last = torch.arange(len(seen)), len(seen) - 1
-    apart = place - place[:, None]  # how many places a key stands behind the row's own
+    apart = place - place[:, None]  # (L, S): by how much a key's place is later than the row's own
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)  # no gap between the two
-    # a causal mask that closes the row's own place leaves the first row none: it sees all instead
+    # a causal mask that closes the row's own place leaves the first row none: it sees all instead.
+    # triu(2): places after the row's own, as the first row is cut off. A window of FEW places that
+    # is moved inwards at the edge looks alike, but for the last row, which sees no more than these
     if seen[0, 1:].any() and seen[-1].sum() > FEW and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
@@ -240,7 +247,7 @@ def named(subject: Subject) -> Found:
     """No row sees a later place if the name says that the attention is causal, and no mask decides
     it, or if its weights are causal: then later places reach the row in another way.
     """
-    ahead = subject.seen.triu(1).sum(1)
+    ahead = subject.seen.triu(1).sum(1)  # (L,) how many later places a row sees
     if not subject.own.any() or not ahead.any():
         return
     weights = subject.free.weights
@@ -256,6 +263,7 @@ def required(subject: Subject) -> Found:
     """
     found = {code: evidence for code, *evidence in listed(places(subject))}
     size, _, after = found.get("window", [0, 0, 1])  # without a window, none holds
+    # a window that ends at the row's own place is causal, too
     holds = {"causal": "causal" in found or not after, f"window={size}": not after}
     for name in subject.require:
         if not holds.get(name):

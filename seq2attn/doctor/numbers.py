@@ -18,7 +18,7 @@ from seq2attn.findings.engine import TEXTS, Found, listed
 
 MANY = 500  # keys of a long source
 SCALE, ROWS = 30, 150  # large inputs: what they are multiplied by, and how many rows are tried
-LOST = 0.01  # share of their weight that valid keys may lose at large inputs
+LOST = 0.01  # share of weight that valid keys may lose at large inputs; of a factor that has a name
 MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
 SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
@@ -84,7 +84,7 @@ def overflow(subject: Subject) -> Found:
         before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
         low = float((after - before).min())
         if low < -LOST:
-            yield "underflow", 1 + low
+            yield "underflow", 1 + low  # as weights that are right sum to 1 before
             return
 
 
@@ -125,14 +125,16 @@ def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences, unless
     `torch.no_grad` around the attention says that there are none.
     """
-    if hasattr(function_of(subject.call.attention), "__wrapped__"):  # by a decorator
+    # by a decorator, which may be `torch.no_grad`: then parameters get no gradient either
+    if hasattr(function_of(subject.call.attention), "__wrapped__"):
         with torch.enable_grad():
             if not subject.output(subject.given.free).requires_grad:
                 return
     if not (subject.outputs or subject.shown):
-        return
+        return  # the result is weights that were caught, below the level of gradients
     for name in ("query", "keys"):
         is_given = getattr(subject.given, name) is not None
+        # twice, as a kink may lie at the first place
         if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
             return
@@ -169,7 +171,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             # the outputs become one number: their sum with these shares
             drawn = torch.Generator().manual_seed(1)
             shares = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
-            slope = torch.zeros_like(zero)
+            slope = torch.zeros_like(zero)  # the gradient, if what is returned has none
             if here.requires_grad:
                 options: Any = {"allow_unused": True, "materialize_grads": True}
                 (slope,) = torch.autograd.grad((shares * here).sum(), zero, **options)
@@ -201,7 +203,8 @@ def parameters(subject: Subject) -> Found:
     dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
     if len(dead) > len(named) / 2:
         return
-    with unchanged(subject.module):  # some keep in evaluation what they computed once
+    # some keep in evaluation what they computed once: in training, gradients may reach the rest
+    with unchanged(subject.module):
         subject.module.train()
         in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
     dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
@@ -325,7 +328,7 @@ def _sample(subject: Subject) -> Sample | None:
     for one in several:
         queries.append(one.keys if one.query is None else one.query)
         weights += subject.run(one).weights
-    if len(weights) != len(several) or weights[0].size(1) > 1:
+    if len(weights) != len(several) or weights[0].size(1) > 1:  # one layer, one head
         return None
     joined = torch.cat(weights, dim=2)[:, 0]  # (B, L, S)
     if not (joined > 0).all():
@@ -357,6 +360,7 @@ def _scaled(subject: Subject) -> Found:
                 known["heads"] = heads**-0.5
         is_said = is_promised or re.search(SCALED, line)
         known["said" if is_said and not is_normed else "none"] = 1.0
+        # where two are alike, as with as many heads as each is wide, the first is meant
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)

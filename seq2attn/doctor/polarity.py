@@ -34,9 +34,10 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     """
     mask, forms, docs = meaning.mask, forms_of_mask(meaning), said_of(subject.call.attention)
     is_of_truth = "true" in documented(mask, docs)[1].lower()
+    # a docstring that calls it added, and does not say what True means, has these forms come first
     if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", docs):
         forms.sort(key=lambda form: WORDS["added"] not in form)
-    if not mask and "MASK" not in subject.call.first:
+    if not mask and "MASK" not in subject.call.first:  # this reading has no mask
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
         return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
@@ -45,8 +46,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
     for form in as_said(mask, forms, meaning.said, given) or forms:
+        # the last form, shares of the longest, is tried only where one of whole numbers did nothing
         if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
-            break  # they are whole numbers, and no shares
+            break
         if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
         other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
@@ -66,7 +68,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         codes.update(found)
         doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0.0)
         tried.append((doubts, other))
-        if not found:
+        if not found:  # it keeps padding out
             break
     if not tried:
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
@@ -87,7 +89,9 @@ def _together(
     call: with the mask in its best form. doubt: how doubtful that is. Some masks count only if
     another one is given, which hides nothing; and a second memory has a mask of its own.
     """
-    texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}
+    # what the other masks are given, by the doubt that it may dispel: a mask that hides nothing
+    texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}  # [0] is "None"
+    # keys are given twice, so one of them is a second memory: its mask is like that of the first
     if [*call.given.values()].count(call.given[meaning.roles["keys"][0]]) > 1:
         texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
@@ -95,6 +99,7 @@ def _together(
         given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
         other = replace(subject, call=replace(subject.call, given=given))
         with contextlib.suppress(Exception):
+            # this calls `_together` again, which then finds no other mask
             together, doubt_together = with_mask(other, meaning)
             if doubt_together < doubt:
                 return together, doubt_together

@@ -44,7 +44,7 @@ def positions(subject: Subject) -> Found:
     given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
     equal = subject.run(given)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
-        return
+        return  # absolute positions are right, or there are several layers
     # from each score to that of the next key, (H, L, S - 1)
     steps = equal.weights[0][0].log().diff(dim=-1)
     # the same of the next query, one key further on, less these: 0 if distances alone matter
@@ -116,7 +116,8 @@ def blocks(subject: Subject) -> Found:
                     apart = other.differ(other.output(subject.given.free), subject.free.output)
                     if torch.equal(other.seen, subject.seen):
                         by = max(by, apart)
-            numbers[name] = value
+            numbers[name] = value  # as it was
+            # which blocks are selected may rightly depend on their size
             if by > CLOSE and not _selects(subject):
                 yield "block-size", name, by
                 return

@@ -115,7 +115,7 @@ class _Child:
         """Return how it ended, or None if it still runs. A file of what it prints is cut short when
         it grows, as a process that exceeds its limit would be killed.
         """
-        if self.printed.stat().st_size > FILE_SIZE / 4:
+        if self.printed.stat().st_size > FILE_SIZE / 4:  # it grows on until the next look
             os.truncate(self.printed, PRINTED)
         seconds = time.monotonic() - self.began
         if seconds < self.limit and self.process.is_alive():
@@ -165,7 +165,7 @@ def _plain_start() -> Iterator[None]:
     directory.
     """
     main, before = sys.modules["__main__"], dict(os.environ)
-    sys.modules["__main__"] = ModuleType("__main__")
+    sys.modules["__main__"] = ModuleType("__main__")  # of no file that could be imported
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         yield
@@ -221,7 +221,7 @@ def _separate(folder: Path, timeout: float) -> None:
     if hasattr(os, "fork"):
         os.setsid()
         _limit()
-        _guard(timeout + max(STARTS.values()))
+        _guard(timeout + max(STARTS.values()))  # no earlier than the parent's own limit
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # pipes of the server and of its parent
 
 

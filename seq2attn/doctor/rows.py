@@ -44,7 +44,7 @@ class Recorder:
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are, masks too."""
     recorder, given = Recorder(subject.call.attention), subject.given.each(torch.clone)
-    if subject.call.by_row:  # nothing can be compared inside of vmap
+    if subject.call.by_row:  # without vmap, inside of which nothing can be compared
         given = given.each(itemgetter(0))
     replace(subject.call, attention=recorder, by_row=False)(given)
     if recorder.changed:
@@ -65,12 +65,12 @@ def state(subject: Subject) -> Found:
     was never called shows what the first call left behind for good, such as its mask.
     """
     results, other = [], subject.draw()
-    other = other._replace(valid=other.valid.flip(0))
+    other = other._replace(valid=other.valid.flip(0))  # a mask that is kept would be another one
     with dropout(subject.module, 0.5):
         for seed in (0, 0, 1):
             torch.manual_seed(seed)
             results.append(subject.output(subject.given.free))
-            subject.output(other)
+            subject.output(other)  # the call between
     first, same_seed, other_seed = results
     if (by := subject.differ(first, same_seed)) > CLOSE:
         yield "state", by
@@ -180,7 +180,7 @@ def _compete(subject: Subject) -> bool:
         shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
         ones = torch.ones_like(shares[..., :1])
         sums = shares @ torch.linalg.lstsq(shares, ones).solution
-        if gap(sums, 1) < CLOSE < weights.std(-1).max():
+        if gap(sums, 1) < CLOSE < weights.std(-1).max():  # of equal weights any numbers would do
             return True
     return False
 
@@ -193,7 +193,7 @@ def _of_query(subject: Subject, given: Inputs) -> float:
     before, after = subject.run(given).weights, subject.run(other).weights
     if not (before and after):
         before, after = subject.raw(given)[0], subject.raw(other)[0]
-    return max(map(gap, before, after))
+    return max(map(gap, before, after))  # of the pairs
 
 
 def rows_mixed(subject: Subject) -> Found:

@@ -46,6 +46,7 @@ class Products(TorchDispatchMode):
         if kind in PRODUCTS:
             start = PRODUCTS[kind]
             left, right = args[start : start + 2]
+            # anew, as the result may have a third operand added
             product = left @ right / (self._factor(left) * self._factor(right))
             # either operand may be the keys, in q @ k.mT as in k @ q.mT
             for rows, keys in ((product, right.mT), (product.mT, left)):
@@ -92,7 +93,7 @@ def shared(subject: Subject) -> Found:
 def normalised(subject: Subject) -> Found:
     """Keys are normalised over their features, and not over the heads, if at all."""
     for _, keys in products(subject):
-        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:  # or one head alone
             continue
         # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
@@ -130,7 +131,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
                 norms = keys.norm(dim=-1)
                 is_normed = gap(norms / norms.mean(), 1) < EVEN
                 yield factor, keys.size(-1), weights.size(1), is_normed
-                break
+                break  # to the next use
 
 
 def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:

@@ -166,12 +166,14 @@ def _made(entry: Any, sample: Sample) -> Iterator[Any]:
     """Yield a score with the parameters of the sample, in every way that their shapes allow: the
     module may call a matrix what it likes, so that only the shape tells which one it is. A score
     with a number of components, such as `additive`, is made with each that a matrix could have.
+
+    The same object is yielded with one assignment of parameters after the other.
     """
     widths = [sample.query.size(2), sample.keys.size(2)]
     if entry.equal_widths and widths[0] != widths[1]:
         return
     pieces = list(_pieces(sample.parameters, widths))
-    for size in {None, *map(len, pieces)} if entry.has_size else (None,):
+    for size in {None, *map(len, pieces)} if entry.has_size else (None,):  # None: the usual one
         score = entry.make(*widths, size)
         if score is None:
             raise Seq2AttnError(f"--expect {entry.name}: it has no scores")
@@ -224,7 +226,7 @@ def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
     yield "transposed", scores.mT
     # tanh(x) = x for small numbers
     yield "tanh", score(SMALL * query, score.project(SMALL * keys)) / SMALL
-    yield "root", scores * scores.abs()
+    yield "root", scores * scores.abs()  # the square, with the sign
     yield "square", scores.sign() * scores.abs().sqrt()
     if query.size(2) == keys.size(2):
         yield "keys-twice", score(keys, projected)  # (B, S, S)

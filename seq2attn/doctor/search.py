@@ -50,11 +50,11 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     failed = Counter[Widths]()  # how many calls failed
     most_of_widths = max(MOST_OF_WIDTHS, MOST // len(widths))
     for layouts, group in meanings(attention, widths):
-        if put_aside and layouts != "heads":
+        if put_aside and layouts != "heads":  # only a mask that took no form is left to be found
             continue
         for meaning in group:
             may_fit = usual is None and failed[meaning.widths] < most_of_widths
-            most = MOST * (1 + len(put_aside))
+            most = MOST * (1 + len(put_aside))  # a call that worked earns as many more
             if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values(), most):
                 continue
             before = len(problems)
@@ -68,12 +68,13 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
                 doubts = 0  # nothing else can be the mask
             if _has_rows_of_keys(subject):
-                group += _turned(meaning, group)
+                group += _turned(meaning, group)  # which this loop comes to in the end
             doubts += lacks(subject)
             if not doubts:
                 return _untouched(subject)
             usual = meaning.widths
             put_aside.append((doubts, subject))
+        # unless no mask took a form, the best of a group will do
         if put_aside and min(put_aside, key=itemgetter(0))[0] < UNSEEN:
             break
     if put_aside:
@@ -106,7 +107,7 @@ def _called(
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
-                    break  # the forms, which are all that differs, are not the cause
+                    break  # the forms, which are all that differs, are not the cause: next layout
                 continue
             if not doubts:
                 return subject
@@ -162,6 +163,7 @@ def with_all(subject: Subject) -> Subject:
     if given != subject.call.given:
         with contextlib.suppress(Exception):
             asked = observed(replace(subject, call=replace(subject.call, given=given)))
+            # the first tensors: the output, with what was asked for behind it
             if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
                 return asked
     return subject
@@ -223,7 +225,7 @@ def _progress(problem: Problem) -> tuple[bool, int]:
     of the attention's function. Compared so, the right layout gets farthest.
     """
     call, _, error = problem
-    return type(error) is NameError, next(iter(_lines(call, error)), 0)
+    return type(error) is NameError, next(iter(_lines(call, error)), 0)  # 0: it raised before
 
 
 def _lines(call: Call, error: Exception) -> list[int]:

@@ -26,7 +26,7 @@ class Result(NamedTuple):
     """What came of a call."""
 
     output: Tensor
-    """(B, L, F); (B, L, H S) of weights alone, if nothing else is returned"""
+    """(B, L, F); (B, L, S H) of weights alone, if nothing else is returned"""
     weights: Sequence[Tensor]
     """(B, H, L, S) of each use, or those that are returned if none was caught"""
     returned: Tensor | None
@@ -137,14 +137,15 @@ class Subject:
         if self.shown:
             index = self.shown[0]
             shown = settle(returned[index], *sizes, given.keys.size(1)).movedim(3, 1)
+            # shown is (B, H, L, S)
             is_log = shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
                 weights = [shown]
         output = [settle(returned[index], *sizes) for index in self.outputs]
-        if not output:  # weights alone, returned or kept
+        if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
-            output = [alone.permute(0, 2, 3, 1).flatten(2)]
+            output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
     def output(self, given: Inputs) -> Tensor:
@@ -236,7 +237,7 @@ class Subject:
 
     def apart(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the largest difference of each row (B, L), as a share of the largest number;
-        infinity where there is none.
+        infinity where one is NaN.
         """
         scale = self.free.output.nan_to_num().abs().max().clamp(min=1e-30)
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
@@ -303,8 +304,8 @@ class Subject:
             return self.differ(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
         output = self.output(rolled)
-        if not self.outputs:  # of weights alone, which are rolled as their keys
-            output = output.roll(-output.size(2) // given.keys.size(1), 2)
+        if not self.outputs:  # of weights alone (B, L, S H), which are rolled as their keys
+            output = output.roll(-output.size(2) // given.keys.size(1), 2)  # by H numbers
         return self.differ(output, self.output(given))
 
     def attends_over(self, length: int) -> bool:

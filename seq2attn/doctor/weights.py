@@ -86,7 +86,7 @@ def used(subject: Subject) -> Found:
     if not subject.outputs:
         yield "no-context"
         return
-    last = subject.last_use
+    last = subject.last_use  # if there is one, there are weights of each use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
     # if no head is used, and yet keys change the result, the weights in use were not caught
@@ -118,6 +118,7 @@ def _averaged(subject: Subject) -> Found:
             yield "values-as-keys"
             return
     other_keys = given.moved(ALL, "keys")
+    # other keys may lead to another number of uses
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
@@ -156,6 +157,7 @@ def residual(subject: Subject) -> Found:
     before = output(given, 1, **frozen)
     follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1, **frozen)) > CLOSE
     is_lost = subject.differ(before, output(given, 2, **frozen)) < TINY
+    # without constants for the keys, what queries got from each other does reach the result
     if follows_query and is_lost and subject.differ(output(given, 1), output(given, 2)) > CLOSE:
         yield "residual"
 
