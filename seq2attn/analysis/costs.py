@@ -39,10 +39,11 @@ def formulas(n: Sizes) -> dict[str, Counts]:
     """Return the counts of each score that has a formula."""
     s, d = n.source, n.hidden
     keys = s * d  # numbers in the keys
-    dot = 2 * s * d
-    linear = 2 * s * d**2
+    dot = 2 * s * d  # a product of D numbers for each key
+    linear = 2 * s * d**2  # a (D, D) matrix times each key
     return {
         "dot": Counts(0, dot),
+        # projecting: each number is multiplied once, and what comes of it is stored beside the keys
         "scaled": Counts(0, dot, projecting=keys, projected=keys),
         "general": Counts(d**2, dot, projecting=linear, projected=keys),
         "scaled_general": Counts(d**2, dot, projecting=linear + keys, projected=keys),

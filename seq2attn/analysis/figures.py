@@ -127,6 +127,7 @@ def ledger_figure(result: Analysis) -> Figure:
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
         bars = panel.barh(scores, column(result.rows, field), color=colours)
         panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
+        # room for the labels; at least 1, as all bars may be 0
         panel.set(title=label, xticks=[], xlim=(0, 1.35 * max(1, panel.dataLim.xmax)))
         panel.spines[["top", "right", "bottom"]].set_visible(False)
 
@@ -158,7 +159,7 @@ def importance_figure(result: Analysis) -> Figure:
     figure, (panel,) = new_panels(title=title)
 
     kinds = _groups(result.rows, "weights").items()
-    for (kind, rows), marker in zip(kinds, MARKERS, strict=False):
+    for (kind, rows), marker in zip(kinds, MARKERS, strict=False):  # there are more markers
         width = 4 if kind == "unchanged" else 1.4  # equal lines are both seen
         draw_intervals(
             panel,

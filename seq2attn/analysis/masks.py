@@ -37,12 +37,13 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     sweep = last * (target - 1 - t) / max(1, target - 1)
     queries = torch.zeros(1, target, 1)  # local_m ignores them
     inputs = queries, torch.tensor([source]), source, 0  # with the lengths, S and the first t
-    with torch.random.fork_rng(devices=[]):
-        learned = LocalP(1, False, radius=radius)
+    sizes = 1, False  # queries of width 1, and sources without `<eos>`
+    with torch.random.fork_rng(devices=[]):  # it draws parameters, which `around` does not use
+        learned = LocalP(*sizes, radius=radius)
     windows = [
         ("global", None, View(torch.ones(1, target, source))),
-        ("monotonic", t, LocalM(1, False, radius=radius)(*inputs)),
-        ("reversed", last - t, LocalM(1, False, radius=radius, centre="reversed")(*inputs)),
+        ("monotonic", t, LocalM(*sizes, radius=radius)(*inputs)),
+        ("reversed", last - t, LocalM(*sizes, radius=radius, centre="reversed")(*inputs)),
         ("local_p", sweep, learned.around(sweep.view(1, -1, 1), source)),
     ]
     rows = []

@@ -57,7 +57,7 @@ def random_scores(
     keys. They are drawn a block at a time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
-    block = max(1, BLOCK // (width * (keys + 1)))
+    block = max(1, BLOCK // (width * (keys + 1)))  # of queries, each with its keys
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
@@ -219,7 +219,7 @@ def entropy_by_width(
         weights = random_weights(name, width, count, samples, seed)
         entropy, error = mean_and_error(attention_entropy(weights))
         deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-        limit = deviation and expected_entropy(count, deviation)
+        limit = deviation and expected_entropy(count, deviation)  # None: no formula
         rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
     return Analysis({"samples": samples, "seed": seed}, rows)
 
@@ -230,7 +230,7 @@ def expected_entropy(keys: int, deviation: float) -> float:
     many draws.
     """
     random = generator("cpu", "expected entropy", keys)
-    scores = torch.randn(DRAWN // keys, keys, generator=random)
+    scores = torch.randn(DRAWN // keys, keys, generator=random)  # (n, S)
     return float(attention_entropy(torch.softmax(deviation * scores.double(), dim=1)).mean())
 
 
@@ -271,7 +271,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
 
         weights = weights.detach()  # from here on by formula
         largest = largest.detach()
-        others = weights.square().sum(dim=1) - largest.square()
+        others = weights.square().sum(dim=1) - largest.square()  # (n,) sum of p_j^2 over j != m
         formula = largest * ((1 - largest).square() + others).sqrt()
         row = GradientRow(
             scale,

@@ -102,7 +102,7 @@ def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
         is_exact = is_exact and view.factor is None
     for total in weights.sum(dim=2).flatten().tolist():
         is_one_or_none = min(abs(total), abs(total - 1)) < 1e-4
-        if not is_one_or_none and (is_exact or total > 1):
+        if not is_one_or_none and (is_exact or total > 1):  # what takes weight away adds none
             yield "row-sum", total
 
 
@@ -119,8 +119,8 @@ def check_steps(subject: Subject) -> Found:
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
-            real = batch.decoder_lengths > position
-            results = subject.results_of(step)
+            real = batch.decoder_lengths > position  # (B,) rows that have not ended
+            results = subject.results_of(step)  # (B, 1, V + S)
             if differ(results[real, 0], expected[real, position]):
                 yield "steps", position
             state = after
@@ -160,9 +160,10 @@ def check_training(subject: Subject) -> Found:
     saved, parameters = model.state_dict(), set(model.parameters())
     subject.forward()  # what it makes is too late for the optimiser, and for loading a checkpoint
     model.train()
+    # a checkpoint leaves them out, so training must not change them
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
-    if not abs(loss) < torch.inf:
+    if not abs(loss) < torch.inf:  # nor NaN
         yield "loss-infinite", loss
     for name, parameter in model.named_parameters():
         gradient = parameter.grad
@@ -172,7 +173,7 @@ def check_training(subject: Subject) -> Found:
             yield "gradient-infinite", name
     buffers = dict(model.named_buffers())
     for name in sorted(model.state_dict().keys() - saved.keys()):
-        if name in buffers:
+        if name in buffers:  # and not a late parameter
             yield "late-buffer", name
     for name, before in unsaved.items():
         if not torch.equal(model.get_buffer(name), before):
@@ -187,7 +188,7 @@ def check_context(subject: Subject) -> Found:
     several times at a position, or read no context.
     """
     model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
-    if not isinstance(attention, Attention) or attention.context.fixed:
+    if not isinstance(attention, Attention) or attention.context.fixed:  # no context is read
         return
     contexts: list[Tensor] = []
     hooks = [(attention.context, lambda context, _: contexts.append(context))]
@@ -197,7 +198,7 @@ def check_context(subject: Subject) -> Found:
     averaged = weights @ memory.values  # (B, L, Dv)
     # what a history adds to a context follows the averaged values
     context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
-    if context.shape == averaged.shape:
+    if context.shape == averaged.shape:  # one head, and once at each position
         real = valid_mask(batch.decoder_lengths, L)
         if differ(averaged[real], context[real]):
             yield "other-weights"
@@ -213,6 +214,7 @@ def check_state(subject: Subject) -> Found:
         state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
         after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
         first, *others = [float(tensor.detach().abs().max()) for tensor in after]
+        # bounded means by 1, and 10 is far from that; of one tensor alone, there is no order
         if first > 10 and min(others, default=first) <= 1:
             yield "state-order"
 
@@ -221,7 +223,7 @@ def check_points(subject: Subject) -> Found:
     """A value passes through every point of the part (`Point`, where hooks may see and change
     values), or hooks and caches would miss it.
     """
-    points = {}
+    points = {}  # the names of attributes, by the points in them
     for part in subject.parts():
         for attribute, value in vars(part).items():
             if isinstance(value, Point):
@@ -281,7 +283,7 @@ def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Ten
     difference. `draw` gives random numbers of a shape: what there is becomes one number, too, its
     sum with these shares.
     """
-    zero = torch.zeros_like(draw()).requires_grad_()
+    zero = torch.zeros_like(draw()).requires_grad_()  # one number of the type that `draw` gives
     here = results(zero)
     shares = draw(*here.shape)
     (gradient,) = torch.autograd.grad((shares * here).sum(), zero)

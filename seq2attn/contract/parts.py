@@ -56,7 +56,8 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
     registry = PARTS[key]
     part, entry = registry.load(name), registry.get(name)
-    # a bidirectional encoder makes keys wider than queries, which not all parts take
+    # the first settings have keys wider than queries, as a bidirectional encoder makes them; a part
+    # that does not take these is checked with the usual settings in their place
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
     rules = models.RULES
@@ -82,6 +83,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         return results
 
     found: dict[str, str] = {}
+    # made once and copied for each rule, which is faster than making them anew
     exact = [make(settings, torch.float64) for settings in variants]
     for rule, check in rules.items():
         for settings, subject in zip(variants, exact, strict=True):
@@ -115,7 +117,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
-    lengths = config.evaluation.lengths or task.trained_lengths
+    lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
     examples = {"examples": partial(check_examples, lengths=lengths)}
     # classes, the rules for them, and a function that makes what the rules are checked on
     groups: list[Any] = [(of_task, examples, lambda: task)]
@@ -158,11 +160,11 @@ def _reason(
             error, reason = None, finding.text
         except KeyboardInterrupt:
             raise
-        except BaseException as raised:
+        except BaseException as raised:  # such as SystemExit, by which a part would end everything
             if is_out_of_memory(raised):
                 raise
             if explained := plugin_error(raised):
-                return explained.message
+                return explained.message  # which names the line
             error, reason = raised, str(raised)
             if not isinstance(raised, Seq2AttnError):
                 reason = f"raised {error_text(raised)}"
@@ -184,12 +186,12 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
     for option, usual in chosen:
         effects = []
         for value in _other_values(usual):
-            with contextlib.suppress(Exception):  # not a value of this option
+            with contextlib.suppress(Exception):  # the option does not allow this value
                 results = results_with(**{option: value})
                 effects.append(not all(map(torch.equal, expected, results)))
             if any(effects):
                 break
-        if effects and not any(effects):
+        if effects and not any(effects):  # without any, no other value is known
             yield "option", option
 
 
@@ -199,7 +201,7 @@ def _other_values(value: Any) -> list[Any]:
         return []
     if isinstance(value, bool):
         return [not value]
-    number = value or 0
+    number = value or 0  # 0 for None
     return [other for other in (number + 2, number / 2, 1, 0) if other != value]
 
 
@@ -213,10 +215,11 @@ def _results(subject: Any) -> list[Tensor]:
         compute, _batch, *outputs = loss_example(subject)
         return [subject.weight * compute(*outputs)]
     if isinstance(subject, Task):
+        # many, as an option may show in few of them
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)
         return [tensor for tensor in vars(drawn).values() if tensor is not None]
     weights = list(subject.model.state_dict().values())
     evaluated = subject.forward()
     subject.model.train()
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # of dropout
     return [*weights, evaluated, subject.forward()]

@@ -45,7 +45,7 @@ def check_shape(subject: Subject) -> Found:
 def _results(subject: Subject) -> Results:
     """Yield what the parts to check return, each called alone, and then what the model returns."""
     draw, width = subject.draw, subject.width
-    full = (B, L, width)
+    full = (B, L, width)  # of scores and weights
     for score in subject.parts(Score):
         query, keys = draw(B, L, score.query_width), draw(B, width, score.key_width)
         yield "scores", scores_of(score, query, keys, subject.valid), full
@@ -84,6 +84,7 @@ def scores_of(score: Score, query: Tensor, keys: Tensor, valid: Tensor) -> Any:
     """Return the scores of query (B, L, Dq) and keys (B, S, Dk), where valid (B, 1, S) may be seen.
     Some scores ask for the step, too: here the first one, with nothing remembered.
     """
+    # (B, L, S): every query may see all that is valid
     now = AttentionStep(query, None, None, valid, valid.expand(-1, query.size(1), -1))
     return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
 

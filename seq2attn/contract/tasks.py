@@ -38,6 +38,7 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
     if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
         yield "task-lengths", low, high
+    # each once, in this order; None: lengths as in training
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
         yield from _check_examples_of(task, length)
 
@@ -63,6 +64,7 @@ def check_randomness(task: Task) -> Found:
     if torch.equal(before, random.get_state()):
         yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
+        # None: without an alignment
         is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
         if not is_same:
             yield "draws-differ", name
@@ -77,7 +79,7 @@ def check_answer(task: Task, length: int | None = None) -> Found:
         text = task.source_vocabulary.decode(source.tolist())
         expected = task.target_vocabulary.decode(target.tolist())
         answer = task.answer(text)
-        if answer is None:
+        if answer is None:  # the task cannot solve it
             continue
         if answer.text != expected:
             yield "answer-text", text, answer.text, expected
@@ -179,6 +181,7 @@ def check_loss(loss: Loss) -> Found:
     if differ(compute(logits, scores), value):
         yield "loss-state"
     past = (batch.decoder_output == PAD).unsqueeze(2)
+    # any numbers, other than those that were drawn
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     if differ(again, value):
         yield "loss-padding"
@@ -207,7 +210,8 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        known = {"step": 3, "states": logits[..., :5]}  # of the training; (B, L, 5) of the decoder
+        # what a loss may ask for: a step of training, and states of the decoder, as if 5 wide
+        known = {"step": 3, "states": logits[..., :5]}
         asked = {name: known[name] for name in loss.asks}
         return loss.forward(Decoded(logits, weights), batch, **asked)
 

@@ -89,6 +89,7 @@ def examine(
             if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
                 yield finding(code, *evidence)
         entries = {code: CATALOGUE[code] for code, *_ in found}
+        # only now, so that what one rule finds hides nothing else that it finds
         known.update(entries, (entry.group for entry in entries.values()))
         if any(entry.ends for entry in entries.values()):
             yield finding("unchecked")
@@ -106,4 +107,5 @@ def _found_by(rule: Rule, subject: Any) -> Found:
         raise
     except Exception as error:
         is_named = name in CATALOGUE and CATALOGUE[name].crash
+        # the text of either shows what it needs of these two
         yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}
