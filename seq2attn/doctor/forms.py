@@ -151,7 +151,7 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     names, of_names = meaning.names, meaning.roles
     # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
-    mask = meaning.mask if names.get(meaning.mask) else ""
+    mask = meaning.mask if names.get(meaning.mask) else ""  # only if it must be given
     by_row = meaning.layouts == "rows"
     parameters = inspect.signature(function_of(attention)).parameters
     placed = {name for name, one in parameters.items() if one.kind is PLACED}
@@ -165,14 +165,12 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         choices = {name: [""] for name in names}  # "": the argument is left out
         for role, of_role in of_names.items():
             for name in of_role:
-                if names[name] or role not in ("mask", "lengths"):
-                    if role in texts:
-                        forms = [texts[role]]
-                    else:
-                        forms = _choices(name, role, meaning, queries)
-                        if role == "other" and words(name) & SOURCES:  # a second memory
-                            forms = [keys, *forms]
-                    choices[name] = as_said(name, forms, meaning.said, inputs)
+                if role in ("mask", "lengths") and not names[name]:
+                    continue
+                forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
+                if role == "other" and words(name) & SOURCES:  # a second memory
+                    forms = [keys, *forms]
+                choices[name] = as_said(name, forms, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 
 
@@ -192,8 +190,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
-    meant = ("~", "") if means_padding(name) else ("", "~")  # of most forms both give the same
-    return [*dict.fromkeys(filled(form, meaning, no) for form in forms for no in meant)]
+    return _both_ways(name, forms, meaning)
 
 
 def forms_of_mask(meaning: Meaning) -> list[str]:
@@ -203,14 +200,19 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     """
     if meaning.mask in meaning.roles["lengths"]:
         return list(WORDS["of_lengths"])
-    forms = []
-    meant = ("~", "") if means_padding(meaning.mask) else ("", "~")
+    forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
-        forms += [filled(form, meaning, no) for no in meant]
-    for form in WORDS["of_mask"]:
-        if form.startswith("NO"):  # not one of whole numbers
+        if form.startswith("NO"):  # the others turn a mask into numbers
             forms.append(filled(form.replace("NOvalid", WORDS["added"]), meaning))
     return forms + WORDS["of_lengths"]
+
+
+def _both_ways(name: str, forms: Sequence[str], meaning: Meaning) -> list[str]:
+    """Return each template as an expression in which True means what the name of the argument says,
+    followed by one in which it means the opposite; only one of a template without NO.
+    """
+    signs = ("~", "") if means_padding(name) else ("", "~")
+    return [*dict.fromkeys(filled(form, meaning, no) for form in forms for no in signs)]
 
 
 def filled(form: str, meaning: Meaning, no: str = "") -> str:

@@ -85,11 +85,12 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     rest = likely if found["query"] and found["keys"] else likely or rest[:1]
     if not found["keys"]:
         after_query = rest if found["query"] else rest[1:]  # the first one is the query
+        # one argument alone is the keys: it attends to itself
         found["keys"] = (sources or after_query or rest or found["query"])[:1]
     rest = [name for name in rest if name not in found["keys"]]
     if not found["query"]:
         found["query"], rest = rest[:1], rest[1:]
-    if found["query"] == found["keys"]:  # one argument alone
+    if found["query"] == found["keys"]:
         found["query"] = []
     for name in rest:
         # a second one of the keys is what was made of them, which is left out if it may be

@@ -32,15 +32,33 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
     of the mask.
     """
+    mask = meaning.mask
+    if not mask and "MASK" not in subject.call.first:  # this reading has no mask
+        needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
+        told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
+        return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
+    tried, problems = _tried(subject, meaning)
+    if not tried:
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        told = [(code, {"name": mask, "by": error_text(problems[0])})]
+        return replace(subject, told=told), UNSEEN
+    doubt, best = min(tried, key=itemgetter(0))
+    if together := _together(subject, best.call, doubt, meaning):
+        return together
+    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+
+
+def _tried(
+    subject: Subject, meaning: Meaning
+) -> tuple[list[tuple[float, Subject]], list[Exception]]:
+    """Return the subject with each form of its mask that works, and how doubtful that is, up to the
+    first that keeps padding out; and what the forms before it raised that do not work.
+    """
     mask, forms, docs = meaning.mask, forms_of_mask(meaning), said_of(subject.call.attention)
     is_of_truth = "true" in documented(mask, docs)[1].lower()
     # a docstring that calls it added, and does not say what True means, has these forms come first
     if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", docs):
         forms.sort(key=lambda form: WORDS["added"] not in form)
-    if not mask and "MASK" not in subject.call.first:  # this reading has no mask
-        needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
-        told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
-        return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
     tried: list[tuple[float, Subject]] = []
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
@@ -70,14 +88,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         tried.append((doubts, other))
         if not found:  # it keeps padding out
             break
-    if not tried:
-        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
-        told = [(code, {"name": mask, "by": error_text(problems[0])})]
-        return replace(subject, told=told), UNSEEN
-    doubt, best = min(tried, key=itemgetter(0))
-    if together := _together(subject, best.call, doubt, meaning):
-        return together
-    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+    return tried, problems
 
 
 def _together(
@@ -91,7 +102,8 @@ def _together(
     """
     # what the other masks are given, by the doubt that it may dispel: a mask that hides nothing
     texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}  # [0] is "None"
-    # keys are given twice, so one of them is a second memory: its mask is like that of the first
+    # keys are given twice, so one of them is a second memory, whose padding still gets through: its
+    # mask is like that of the first
     if [*call.given.values()].count(call.given[meaning.roles["keys"][0]]) > 1:
         texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
