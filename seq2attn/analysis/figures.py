@@ -65,12 +65,7 @@ def gradient_figure(result: Analysis) -> Figure:
 
     rows = sorted(result.rows, key=lambda row: row.scale)
     scales = column(rows, "scale")
-    panel.plot(
-        scales,
-        column(rows, "formula"),
-        color=BLUE,
-        label="mean, by formula",
-    )
+    panel.plot(scales, column(rows, "formula"), color=BLUE, label="mean, by formula")
     panel.errorbar(
         scales,
         column(rows, "mean"),
@@ -79,13 +74,7 @@ def gradient_figure(result: Analysis) -> Figure:
         color=BLUE,
         label="mean, by autograd",
     )
-    panel.plot(
-        scales,
-        column(rows, "median"),
-        "s--",
-        color=ORANGE,
-        label="median",
-    )
+    panel.plot(scales, column(rows, "median"), "s--", color=ORANGE, label="median")
 
     panel.set(xscale="log", xlabel="scale c: standard deviation of the scores")
     panel.set(ylim=(0, None), ylabel="norm of the gradient")
@@ -161,14 +150,7 @@ def importance_figure(result: Analysis) -> Figure:
     kinds = _groups(result.rows, "weights").items()
     for (kind, rows), marker in zip(kinds, MARKERS, strict=False):  # there are more markers
         width = 4 if kind == "unchanged" else 1.4  # equal lines are both seen
-        draw_intervals(
-            panel,
-            rows,
-            "exact_match",
-            label=kind,
-            marker=marker,
-            lw=width,
-        )
+        draw_intervals(panel, rows, "exact_match", label=kind, marker=marker, lw=width)
 
     panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))
     panel.locator_params(axis="x", integer=True)
@@ -197,15 +179,7 @@ def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) ->
         widths = column(measured, "width")
         values = column(measured, field)
         errors = 2 * column(measured, f"{field}_error")
-        panel.errorbar(
-            widths,
-            values,
-            errors,
-            fmt=marker,
-            color=colour,
-            capsize=3,
-            label=score,
-        )
+        panel.errorbar(widths, values, errors, fmt=marker, color=colour, capsize=3, label=score)
         panel.plot(widths, column(measured, theory), color=colour)
 
     panel.plot([], color=GREY, label="expected")  # for the legend alone

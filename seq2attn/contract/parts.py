@@ -140,12 +140,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
                 raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
 
 
-def _reason(
-    rule: Rule,
-    subject: Any,
-    part: type | None = None,
-    device: torch.device = CPU,
-) -> str:
+def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
     """Return how the subject breaks a rule; the empty string if it does not. An exception in the
     rule breaks it, too, but for one that is no fault of the part: too little memory.
 

@@ -75,7 +75,10 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
-            wide = [right.size(-1) > 1, left.size(-2) > 1]
+            wide = [
+                right.size(-1) > 1,
+                left.size(-2) > 1,
+            ]  # has the other one features?
             args[pair] = self._record([left, right], axes=[-1, -2], wide=wide)
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
@@ -160,7 +163,7 @@ class Watch(TorchDispatchMode):
             return terms  # weights times a mask, which are added up and average nothing
         if any(one.numel() < terms.numel() and _is_mask(one) for one in operands):
             return terms  # as in a mean over tokens
-        # an operand that was expanded lacks an axis, which the other one has
+        # features may also stand before the summed axis: an operand without them was expanded
         wide = [has_width or one.numel() < terms.numel() for one in operands]
         if product.shape == terms.shape:
             # leading axes of length 1, so that all operands have the same number of axes
@@ -183,7 +186,9 @@ class Watch(TorchDispatchMode):
 
 
 def _is_mask(numbers: Tensor) -> bool:
-    """Return whether numbers are 0 and 1, and more than one of them, or none, is 1 somewhere."""
+    """Return whether numbers are 0 and 1, but not weights that choose one key each: somewhere along
+    the second axis, more than one of them, or none, is 1.
+    """
     is_one = numbers == 1
     return bool((is_one | (numbers == 0)).all() and (is_one.sum(1) != 1).any())
 

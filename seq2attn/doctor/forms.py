@@ -152,9 +152,9 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if names.get(meaning.mask) else ""  # only if it must be given
-    by_row = meaning.layouts == "rows"
     parameters = inspect.signature(function_of(attention)).parameters
     placed = {name for name, one in parameters.items() if one.kind is PLACED}
+    by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
         queries = meaning.length if queries == S else queries  # as many as keys

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.names import WORDS, is_named_causal, said_of, words
+from seq2attn.doctor.names import WORDS, is_named_causal, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
@@ -69,12 +69,12 @@ def padding(subject: Subject) -> Found:
         yield "padding-leak" if is_wider else "mask-off-by-one", most
     elif by_padding > CLOSE:  # although it has no weight
         # a visited node is hidden from the weights alone
-        is_said = re.search(VISITED, said_of(subject.call.attention))
+        is_said = re.search(VISITED, subject.said)
         if not subject.has_group_norm and not is_said:
             yield "padding-mixed", by_padding
     # with the mask, rows see places that they do not see without one
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
-        is_said = re.search(INSTEAD, said_of(subject.call.attention))
+        is_said = re.search(INSTEAD, subject.said)
         if not is_said and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
     # what goes through other keys step by step, as monotonic attention does, may pass some by
@@ -171,8 +171,7 @@ def empty_row(subject: Subject) -> Found:
     valid = subject.given.valid.clone()
     valid[-1] = False
     if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
-        docs = said_of(subject.call.attention)
-        is_said = re.search(WITHOUT, docs) and not re.search(ASSUMED, docs)
+        is_said = re.search(WITHOUT, subject.said) and not re.search(ASSUMED, subject.said)
         yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
 
@@ -186,8 +185,7 @@ def padded_first(subject: Subject) -> Found:
     valid = subject.given.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
     if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
-        docs = said_of(subject.call.attention).lower()
-        yield "padded-left" if re.search(LEFT, docs) else "padded-first"
+        yield "padded-left" if re.search(LEFT, subject.said.lower()) else "padded-first"
 
 
 # ---- which places a row sees ----

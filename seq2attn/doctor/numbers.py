@@ -44,16 +44,18 @@ def length(subject: Subject) -> Found:
 
 
 def order(subject: Subject) -> Found:
-    """If the order of a few keys changes nothing, that of many changes nothing either. It does if
-    keys are visited in blocks and a running maximum or sum is wrong. It may, if there is a window:
-    the last row then does not see the first of many keys, and nothing is examined. Nor is it where
-    a part has a number for the size of blocks, which `positions.blocks` examines, or of segments.
+    """If the order of a few keys changes nothing, that of many changes nothing either, unless keys
+    are visited in blocks and a running maximum or sum is wrong.
+
+    Nothing is examined where there is a window, as the last row then does not see the first of many
+    keys; nor where a part has a number for the size of blocks, which `positions.blocks` examines,
+    or of segments.
     """
     if subject.by_position or subject.is_local:
         return
     given = subject.draw(MANY, rows=2).free
     outputs = [subject.output(one)[:, -1] for one in (given, given.moved((ALL, 0), "keys"))]
-    if torch.equal(*outputs):
+    if torch.equal(*outputs):  # the last row does not see the first key
         return
     by = subject.of_order(given)
     if by > CLOSE:
@@ -79,8 +81,7 @@ def overflow(subject: Subject) -> Found:
         yield "overflow"
         return
     is_counted = given.valid[:, None, None] & subject.real(given)[:, None]  # (B, 1, L, S)
-    pairs = zip(subject.run(given).weights, subject.run(large).weights, strict=True)
-    for pair in pairs:
+    for pair in zip(subject.run(given).weights, subject.run(large).weights, strict=True):
         before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
         low = float((after - before).min())
         if low < -LOST:
@@ -173,8 +174,8 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             shares = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
             slope = torch.zeros_like(zero)  # the gradient, if what is returned has none
             if here.requires_grad:
-                options: Any = {"allow_unused": True, "materialize_grads": True}
-                (slope,) = torch.autograd.grad((shares * here).sum(), zero, **options)
+                total = (shares * here).sum()
+                (slope,) = torch.autograd.grad(total, zero, materialize_grads=True)
         except RuntimeError:
             return True
     return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=SLIGHT)

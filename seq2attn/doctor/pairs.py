@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B
-from seq2attn.doctor.names import WORDS, documented, function_of, module_of, said_of, words
+from seq2attn.doctor.names import WORDS, documented, module_of, words
 from seq2attn.doctor.rows import Recorder
 from seq2attn.doctor.subject import CLOSE, TINY, Subject
 from seq2attn.findings.engine import Found
@@ -26,11 +25,11 @@ def pairs(subject: Subject) -> Found:
     held = vars(module_of(subject.call.attention))
     if any(value is False and words(flag) & OF_PAIRS for flag, value in held.items()):
         return  # `mask_flag=False` may say that it takes none
-    arguments = inspect.signature(function_of(subject.call.attention)).parameters
-    optional = [name for name, one in arguments.items() if one.default is None]
+    optional = [name for name, one in subject.arguments.items() if one.default is None]
     if any("keys" in subject.call.given.get(name, "") for name in optional):
         return
-    for name in arguments:
+    for name in subject.arguments:
+        # all of its words are of such masks, and not only one, as in `attn_bias_mask`
         single = {word for word in words(name) if "_" not in word}
         if single <= OF_PAIRS and single & {"mask", "adj", "adjacency"}:
             yield from _of_mask(subject, name)
@@ -67,7 +66,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
             left = [float((weights * closed).abs().max()) for weights in result.weights]
             if not left or max(left) < TINY:
                 # it closes them; but does its docstring say so of True, or of False?
-                told, quoted = documented(name, said_of(subject.call.attention))
+                told, quoted = documented(name, subject.said)
                 if None not in (told, means_closed) and told != means_closed:
                     yield "mask-inverted", name, f'its docstring, "{quoted}",'
                 return

@@ -30,7 +30,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     """Return a subject that is called with a mask, and how doubtful the form of the mask is: 0 for
     the first one that keeps padding out; otherwise it is the least doubtful one (see DOUBTS). If it
     takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
-    of the mask.
+    of the mask. A call without a mask, although an argument may be one, is doubtful by LEFT_OUT.
     """
     mask = meaning.mask
     if not mask and "MASK" not in subject.call.first:  # this reading has no mask
@@ -39,7 +39,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
     tried, problems = _tried(subject, meaning)
     if not tried:
-        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"  # it may be no mask
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, told=told), UNSEEN
     doubt, best = min(tried, key=itemgetter(0))
@@ -54,10 +54,10 @@ def _tried(
     """Return the subject with each form of its mask that works, and how doubtful that is, up to the
     first that keeps padding out; and what the forms before it raised that do not work.
     """
-    mask, forms, docs = meaning.mask, forms_of_mask(meaning), said_of(subject.call.attention)
-    is_of_truth = "true" in documented(mask, docs)[1].lower()
+    mask, forms = meaning.mask, forms_of_mask(meaning)
+    is_of_truth = "true" in documented(mask, subject.said)[1].lower()
     # a docstring that calls it added, and does not say what True means, has these forms come first
-    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", docs):
+    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.said):
         forms.sort(key=lambda form: WORDS["added"] not in form)
     tried: list[tuple[float, Subject]] = []
     problems: list[Exception] = []

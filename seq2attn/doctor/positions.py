@@ -34,8 +34,8 @@ def positions(subject: Subject) -> Found:
     said where positions are given as an argument, which the call sets alike for all.
     """
     names = _encodings(subject)
-    arguments = inspect.signature(function_of(subject.call.attention)).parameters
-    if not subject.own.any() or not names or any(words(name) & ENCODED for name in arguments):
+    is_given = any(words(name) & ENCODED for name in subject.arguments)
+    if not subject.own.any() or not names or is_given:
         return
     if not subject.by_position:
         yield "positions-unused", ", ".join(sorted(names))

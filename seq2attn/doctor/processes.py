@@ -139,7 +139,7 @@ class _Child:
                 answer["report"] = Report(findings, report["adapter"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
-        return dict(answer)
+        return answer
 
     def _ending(self, seconds: float) -> dict[str, Any]:
         """Return the row of a process that left no answer."""

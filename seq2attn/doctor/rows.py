@@ -120,15 +120,16 @@ def batch(subject: Subject) -> Found:
     changed, then the others. Nor does the order of rows.
     """
     for given, result in subject.both:
+        before = result.output.nan_to_num()  # NaN, as in rows of padding, is not the question here
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
             output = subject.output(given.moved(changed, "query", "keys", "values"))
-            by = subject.apart(output.nan_to_num(), result.output.nan_to_num())[others].max()
+            by = subject.apart(output.nan_to_num(), before)[others].max()
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
         turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
-        moved = subject.differ(turned.nan_to_num(), result.output.nan_to_num())
+        moved = subject.differ(turned.nan_to_num(), before)
         if moved > CLOSE and given.valid.all():
             yield "batch-place", moved
             return
@@ -201,17 +202,12 @@ def rows_mixed(subject: Subject) -> Found:
     as where windows are shifted, and no other.
     """
     rows, last = subject.free.output.size(1), subject.last_use
-    is_sorted = subject.free.watch.is_sorted  # then a row of weights may be any query's
-    if (
-        last is None
-        or rows != subject.queries(subject.given)
-        or rows < 2
-        or is_sorted
-        or subject.is_image
-    ):
+    has_rows = 1 < rows == subject.queries(subject.given)
+    # of sorted queries, a row of weights may be any query's
+    if last is None or not has_rows or subject.free.watch.is_sorted or subject.is_image:
         return
     for row in range(rows):
         most, second = subject.more(last, row=row).amax(0).topk(2).values
-        if second > CLOSE:
+        if second > CLOSE:  # another row follows it, too
             yield "rows-mixed", float(most)
             return

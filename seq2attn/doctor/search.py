@@ -157,7 +157,7 @@ def with_all(subject: Subject) -> Subject:
     """
     asks = set(WORDS["flags"]["asks"].split())
     given = dict(subject.call.given)
-    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
+    for name, argument in subject.arguments.items():
         if argument.default is False and words(name) & asks:
             given[name] = "True"
     if given != subject.call.given:

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import functools
-import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from seq2attn.doctor.call import B, settle, tensors
 from seq2attn.doctor.catch import Watch
-from seq2attn.doctor.names import CACHES, ROLES, function_of, words
+from seq2attn.doctor.names import CACHES, ROLES, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
@@ -31,7 +30,7 @@ def decoding(subject: Subject) -> Found:
     Examined is causal attention that needs nothing but a mask and positions beside its cache.
     """
     caches, others = [], []  # others: that a call leaves out
-    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
+    for name, argument in subject.arguments.items():
         if (
             isinstance(argument.default, bool) or words(name) & ROLES["mask"]
         ):  # flags stay as they are

@@ -1,9 +1,10 @@
 """What rules are checked on: an attention with its call, and what a change of inputs reaches."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import Parameter, signature
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
-from seq2attn.doctor.names import WORDS, words
+from seq2attn.doctor.names import WORDS, function_of, said_of, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
@@ -72,6 +73,16 @@ class Subject:
     def length(self) -> int:
         """S"""
         return self.given.keys.size(1)
+
+    @property
+    def arguments(self) -> Mapping[str, Parameter]:
+        """Those that it takes, by name"""
+        return signature(function_of(self.call.attention)).parameters
+
+    @property
+    def said(self) -> str:
+        """Its name and docstrings"""
+        return said_of(self.call.attention)
 
     # ---- calls ----
 

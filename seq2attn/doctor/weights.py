@@ -73,12 +73,11 @@ def _needs_no_softmax(subject: Subject) -> bool:
     """Return whether the name, the docstring or a part of an attention says that its weights are
     not the result of a softmax, as in linear attention.
     """
-    first, docs = (said_of(subject.call.attention, first=is_first) for is_first in (True, False))
-    parts = " ".join(type(part).__name__ for part in subject.module.modules())
-    names = re.findall(r"\w+", first)
-    return any(words(name) & WITHOUT_SOFTMAX for name in names) or bool(
-        re.search(ANY_SUM, docs) or re.search("LocalActivation", parts)  # Zhou et al. 2018
-    )
+    names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
+    is_named = any(words(name) & WITHOUT_SOFTMAX for name in names)
+    parts = [type(part).__name__ for part in subject.module.modules()]
+    is_local = any("LocalActivation" in name for name in parts)  # Zhou et al. 2018
+    return is_named or is_local or bool(re.search(ANY_SUM, subject.said))
 
 
 def used(subject: Subject) -> Found:
@@ -108,6 +107,7 @@ def _averaged(subject: Subject) -> Found:
         # a call makes values of the keys, by cos, if none are given: now they change alone
         other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
         if subject.change(other_values).max() < TINY:
+            # what weights multiply follows from the keys alone, or else nothing does
             yield "keys-as-values" if uses else "values-ignored"
             return
         # weights follow from the keys, where arguments are named keys and values
@@ -181,7 +181,7 @@ def normed(subject: Subject) -> Found:
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for index in subject.shown[:1]:
-        if subject.raw(subject.given.free)[0][index].max() <= 0:
+        if subject.raw(subject.given.free)[0][index].max() <= 0:  # as no weights are
             yield "logarithms"
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:
