@@ -51,6 +51,10 @@ def test_one_file_goes_the_same_way(cli, tmp_path):
     assert row["printed"].startswith('[{"attention": "prints.py:scaled"')
     done = cli("check --attention leaves/mine.py:scaled")
     assert "leaves/mine.py:scaled: silent: its process ended with exit code 0" in done.refusal
+    cell = {"cell_type": "code", "source": ["import torch\n", "def scaled(:\n"]}
+    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": [cell]}))
+    done = cli("check --attention notes.ipynb:scaled")
+    assert "error: cell 1 line 2: SyntaxError" in done.refusal
     done = cli("check --attention leaves/m*.py:scaled --json")
     assert (done.code, json.loads(done.out)[0]["status"]) == (2, "silent")
 

@@ -93,16 +93,19 @@ def ending(error: BaseException, path: str) -> str:
     In a notebook, the name of a file in it is `path, cell 3`.
     """
     file = str(Path(path).absolute())
-    lines = []
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename.startswith(file):
-            cell = frame.filename.removeprefix(file).removeprefix(", ")
-            lines.append(f"{cell} line {frame.lineno}: ".lstrip())
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[Any] = [(frame.filename, frame.lineno) for frame in frames]
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
     elif isinstance(error, EOFError) and text.startswith("input()"):
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
-        lines, text = [f"line {error.lineno}: "], f"{type(error).__name__}: {error.msg}"
-    return "".join(lines[-1:]) + text
+        places.append((error.filename, error.lineno))  # no frame runs that line
+        text = f"{type(error).__name__}: {error.msg}"
+    where = ""
+    for name, line in places:
+        if name.startswith(file):
+            cell = name.removeprefix(file).removeprefix(", ")
+            where = f"{cell} line {line}: ".lstrip()
+    return where + text
