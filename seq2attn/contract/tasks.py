@@ -99,6 +99,7 @@ def check_training(task: Task) -> Found:
     yield from models.check_training(replace(subject, batch=batch))
     predictor = Predictor(subject.model.eval(), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
+    # which raises what goes wrong
     evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
 
 

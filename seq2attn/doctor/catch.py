@@ -75,10 +75,8 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
-            wide = [
-                right.size(-1) > 1,
-                left.size(-2) > 1,
-            ]  # has the other one features?
+            # has the other one features?
+            wide = [right.size(-1) > 1, left.size(-2) > 1]
             args[pair] = self._record([left, right], axes=[-1, -2], wide=wide)
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use

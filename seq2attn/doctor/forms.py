@@ -71,7 +71,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     combinations = product(
         [S, *_lengths_of(module_of(attention))],
         (widths[:1], widths[1:]),  # the likeliest widths before all others
-        (False, True),
+        (False, True),  # is_same
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
         (said, "") if has_axes else ("",),
         WORDS["cross"],

@@ -97,7 +97,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
         role = "again" if role_of(name) == "keys" else "other"
         if names[name] or role == "other":
             found[role].append(name)
-    is_memory = bool(rest) and bool(words(rest[0]) & SOURCES)  # a second one
+    is_memory = bool(rest) and bool(words(rest[0]) & SOURCES)  # a second memory
     if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
         # the first that is left may be the values
         others = [name for name in found["other"] if name != rest[0]]

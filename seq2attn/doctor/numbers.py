@@ -270,11 +270,10 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 def training(subject: Subject) -> Found:
     """In training, padding is masked as well."""
-    given = subject.given
     with unchanged(subject.module), dropout(subject.module, 0.0):
         for part in subject.module.modules():  # but for batch norms, which would mix rows
             part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
-        most = float(subject.on_padding(subject.run(given)).max())
+        most = float(subject.on_padding(subject.run(subject.given)).max())
         if most > TINY:
             yield "mask-in-training", most
 

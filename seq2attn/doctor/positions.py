@@ -111,6 +111,7 @@ def blocks(subject: Subject) -> Found:
             by = 0.0
             for size in (2, 4, subject.length):
                 numbers[name] = size
+                # a new subject each time, as it keeps what it has computed once
                 other = replace(subject, call=replace(subject.call, attention=attention))
                 with contextlib.suppress(Exception):  # sizes may have to fit
                     apart = other.differ(other.output(subject.given.free), subject.free.output)

@@ -200,9 +200,8 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
         (0, [of_query] * 3),  # to queries, keys and values
     )
     for parameter in parameters:
-        matrix = parameter.reshape(1, -1)
-        if parameter.dim() > 1:
-            matrix = parameter.flatten(0, -2)
+        # a vector is one row, and so is a number, which has no axis
+        matrix = parameter.reshape(-1, (1, *parameter.shape)[-1])
         parts = [matrix]
         for dim, sizes in splits:
             if sum(sizes) == matrix.size(dim):

@@ -93,7 +93,7 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
         placed = {name: _from(name, text, first) for name, text in texts.items()}
         result = replace(subject.call, attention=attention, given=placed)(step)
         first += keys.size(1)
-        if start is None:
+        if start is None:  # otherwise the step has filled `left`
             result, *rest = result
             left = [one for one in rest if not isinstance(one, Tensor)][-1]
         if not left:

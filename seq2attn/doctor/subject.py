@@ -146,9 +146,8 @@ class Subject:
                 if order:
                     weights.append(arrange(use.weights, order, *sizes))
         if self.shown:
-            index = self.shown[0]
-            shown = settle(returned[index], *sizes, given.keys.size(1)).movedim(3, 1)
-            # shown is (B, H, L, S)
+            # (B, L, S, H), then (B, H, L, S)
+            shown = settle(returned[self.shown[0]], *sizes, given.keys.size(1)).movedim(3, 1)
             is_log = shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
