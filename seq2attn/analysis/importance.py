@@ -60,6 +60,7 @@ def attention_importance(
 
     rows = []
     for kind, change in changes.items():
+        # a model without attention refuses other weights
         evaluation = measure(replace(predictor, changes=change))
         for row in evaluation.by_length("exact_match"):
             rows.append(ImportanceRow(kind, row.length, row.value, row.low, row.high))

@@ -74,11 +74,13 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         (False, True),  # is_same
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
         (said, "") if has_axes else ("",),
-        WORDS["cross"],
+        WORDS["cross"],  # names of layouts
     )
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        if layouts == "rows":  # without the batch, whose axis the docstring counts
+        # rows are without the batch, whose axis the docstring counts; of these, both groups are the
+        # same, and a call that failed is not tried again
+        if layouts == "rows":
             text = ""
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):

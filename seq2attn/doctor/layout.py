@@ -36,7 +36,8 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in sizes and not _is_input(tensor, given):
             outputs.append(index)
-    if shown and given.query is not None:  # one with an axis of keys, as of projected keys, is none
+    # beside weights, what has an axis of keys is no output: it may be projected keys
+    if shown and given.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:

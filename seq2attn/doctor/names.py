@@ -78,6 +78,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     round, and without keys that are optional.
     """
     found, rest = _told(names, said)  # rest: names that say little
+    # the likeliest keys: those with a mask or lengths of their own, then those named as sources
     masked = [name for name in rest if _is_in(name, found["mask"] + found["lengths"])]
     sources = masked + [name for name in rest if words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else

@@ -305,7 +305,7 @@ def score(subject: Subject) -> Found:
             yield from told
             return
         yield code, {"name": name, "by": why}
-        if code == "score":  # the formula is right, but its docstring promises a factor
+        if code == "score":  # its formula is right, and its factor may not be the promised one
             yield from (one for one in told if one[0] != "scale")
 
 
@@ -339,9 +339,10 @@ def _sample(subject: Subject) -> Sample | None:
 
 def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, in the first layer where that is
-    found: `scale` if it is the usual root, other codes for other factors. A factor that may be
-    meant is a mistake only where the docstring promises the root of the width. Most factors are
-    only known where the module itself splits its queries into heads.
+    found: `scale`, a fact, if it is the usual root, a number without a meaning, or 1 where nothing
+    is said of a factor. Other factors are a `scale-mistake` if nobody means them, or if the
+    docstring promises the root of the width, or else a `scale-factor`. Most are only known where
+    the module itself splits its queries into heads.
     """
     # what is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (

@@ -39,7 +39,8 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
     tried, problems = _tried(subject, meaning)
     if not tried:
-        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"  # it may be no mask
+        # only where the name tells that it is such a mask is this its fault
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, told=told), UNSEEN
     doubt, best = min(tried, key=itemgetter(0))
@@ -139,7 +140,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_padding, by = means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        # the caller of a layer of `transformers` has turned this mask into 0 and -inf
+        # the caller of a layer of `transformers` has turned this mask into 0 and -inf; and what a
+        # docstring says of 0 may be meant of a mask that is added
         is_usual = by == "its name" and call.mask == "attention_mask"
         is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about

@@ -56,6 +56,7 @@ def positions(subject: Subject) -> Found:
     elif names & NEARER and steps.tril(-1).min() < -CLOSE:  # a nearer key has a lower score
         yield "positions-reversed"
     elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
+        # the first result alone: `equal.output` has all of them side by side
         first = settle(subject.raw(given)[0][subject.outputs[0]], B, subject.length)
         by = gap(first, first[:, :1]) / float(first.abs().max())
         if by > FAR:

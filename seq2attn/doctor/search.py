@@ -53,9 +53,11 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         if put_aside and layouts != "heads":  # only a mask that took no form is left to be found
             continue
         for meaning in group:
-            may_fit = usual is None and failed[meaning.widths] < most_of_widths
+            may_fit = usual == meaning.widths
+            if usual is None:
+                may_fit = failed[meaning.widths] < most_of_widths
             most = MOST * (1 + len(put_aside))  # a call that worked earns as many more
-            if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values(), most):
+            if not may_fit or _is_hopeless(problems.values(), most):
                 continue
             before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
@@ -247,6 +249,6 @@ def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     # the usual form of the likeliest mask: the form that was tried last failed, as all others did
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     given = {**call.given, **dict.fromkeys(unknown, "___")}
-    call = replace(call, given=given, mask=mask, form="valid" if mask else "")
+    call = replace(call, given=given, mask=mask, form="valid" if mask else "None")
     hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
     return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

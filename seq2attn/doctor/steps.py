@@ -31,9 +31,8 @@ def decoding(subject: Subject) -> Found:
     """
     caches, others = [], []  # others: that a call leaves out
     for name, argument in subject.arguments.items():
-        if (
-            isinstance(argument.default, bool) or words(name) & ROLES["mask"]
-        ):  # flags stay as they are
+        # flags keep their defaults, and masks hide nothing
+        if isinstance(argument.default, bool) or words(name) & ROLES["mask"]:
             continue
         if words(name) & CACHES:
             caches.append(name)
