@@ -36,7 +36,7 @@ def bind() -> dict[str, Any]:
                 classes.append(value)
     for cls in classes:
         for name in dir(cls):
-            # static, as a method that is got from its class is a new object each time
+            # static: a class method that is got from its class is a new object each time
             bound[f"{cls.__name__}.{name}"] = inspect.getattr_static(cls, name)
     return bound
 
