@@ -272,6 +272,7 @@ def check_gradients(subject: Subject) -> Found:
     def results(step: Tensor) -> Tensor:
         moved = {name: tensor + step * direction[name] for name, tensor in parameters.items()}
         decoded = functional_call(subject.model, moved, subject.batch)
+        # (N, V + S): without what stands past the ends of rows
         return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
 
     if not has_right_slope(results, subject.draw):

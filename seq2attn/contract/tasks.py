@@ -116,6 +116,7 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     examples = _draw(task, length)
     if not isinstance(examples, Examples):
         yield "no-examples", call, type(examples).__name__
+    # nobody asks for more after a finding, so all that was checked above holds from here on
     counts, target_counts = examples.source_lengths, examples.target_lengths
     yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
     yield from _check_ids(f"{call}: target", examples.target, target_counts, task.target_vocabulary)
@@ -157,6 +158,7 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
     is_right = ids.dtype == torch.int64 and ids.dim() == 2
     if not (is_right and len(ids) == len(lengths) == DRAWN):
         yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
+    # after a finding, nothing else is asked for
     width = ids.size(1)
     shortest, longest = map(int, lengths.aminmax())
     if not 1 <= shortest <= longest <= width:

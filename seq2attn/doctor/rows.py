@@ -107,7 +107,7 @@ def one_row(subject: Subject) -> Found:
     given = subject.given.free
     alone = given.each(lambda tensor: tensor[:1])
     for before, after in zip(subject.raw(given)[0], subject.raw(alone)[0], strict=True):
-        if before.dim() != after.dim():
+        if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
             return
     by = subject.differ(subject.output(alone), subject.free.output[:1])

@@ -346,7 +346,7 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         for part, mode in modes.items():
             part.training = mode
         for name, tensor in _tensors(module):
-            if name in saved:
+            if name in saved:  # a lazy parameter that was made meanwhile is not
                 tensor.data = saved[name]
 
 

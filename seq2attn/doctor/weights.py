@@ -174,6 +174,7 @@ def normed(subject: Subject) -> Found:
         return subject.run(inputs, freeze=_constant(0)).output
 
     is_added = subject.differ(without(given), without(given.moved(ALL, "keys"))) > CLOSE
+    # input of twice the size: if it changes nothing, what is added came out of a norm
     if is_added and subject.change(given.times(2)).max() < CLOSE:
         yield "residual-normed"
 
