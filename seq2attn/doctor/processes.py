@@ -103,7 +103,7 @@ class _Child:
         self.task = task
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.printed = Path(self.folder.name, "printed")
-        self.printed.touch()  # `row` looks at it before the process opens it, which does not make it
+        self.printed.touch()  # for `row`, and for the process, which only opens it
         self.token = secrets.token_hex(16)
         self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
         with _plain_start():
