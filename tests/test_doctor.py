@@ -373,6 +373,17 @@ CALLS = [
         "    return weights @ keys, (query.sum((1, 2)) + start)[None, :, None]",
         "temperature=1.0, start=0",
     ),
+    # a number is tried early; the last state of (layers, B, D) is one query; the first keys are all
+    # that this step sees
+    (
+        "decoder_hidden, encoder_output, src_mask, t",
+        "",
+        "keys = encoder_output[: t + 10].transpose(0, 1)\n"
+        "    scores = torch.bmm(decoder_hidden[-1][:, None], keys.mT)\n"
+        "    scores.masked_fill_((src_mask[: t + 10] != 0).t()[:, None], -1e10)\n"
+        "    return torch.bmm(scores.softmax(-1), keys).transpose(0, 1)",
+        "(decoder_hidden=query[:, 0][None], encoder_output=keys.transpose(0, 1), t=0, src_mask=~",
+    ),
 ]
 
 
@@ -383,6 +394,16 @@ def test_what_an_argument_may_be_is_tried(names, said, body, call):
     exec(source, made)
     report = seq2attn.check_attention(made["attention"], **WIDTHS)
     assert call in report.adapter
+    assert not report.faults, report
+
+
+def test_a_width_that_three_divides_is_not_split_into_three_rows():
+    def attention(hidden, memory):  # states (layers, B, D) and (S, B, D)
+        keys = memory.transpose(0, 1)
+        return ((hidden[-1][:, None] @ keys.mT).softmax(-1) @ keys).transpose(0, 1)
+
+    report = seq2attn.check_attention(attention, widths=(48, 48))
+    assert "hidden=query[:, 0][None]" in report.adapter
     assert not report.faults, report
 
 

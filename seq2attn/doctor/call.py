@@ -153,18 +153,18 @@ def settle(tensor: Tensor, *sizes: int) -> Tensor:
     """Return a tensor with its axes in a known order, (*sizes, rest).
 
     Axes are told apart by their lengths: each size takes the first axis of that length that is
-    left, and the axes that no size takes are flattened into the last one. An axis of length 1 may
-    be missing: the reshape adds it.
+    left, and the axes that no size takes are flattened into the last one. Where there is no axis of
+    that length, the new one has length 1.
     """
     left = list(range(tensor.dim()))
-    order = []
+    order, found = [], []
     for size in sizes:
-        for axis in left:
-            if tensor.size(axis) == size:
-                left.remove(axis)
-                order.append(axis)
-                break
-    return tensor.permute(*order, *left).reshape(*sizes, -1)
+        axis = next((axis for axis in left if tensor.size(axis) == size), None)
+        if axis is not None:
+            left.remove(axis)
+            order.append(axis)
+        found.append(1 if axis is None else size)
+    return tensor.permute(*order, *left).reshape(*found, -1)
 
 
 def orders_of(heads: int) -> Sequence[str]:

@@ -191,7 +191,9 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
-        forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
+        # a state, or else nothing or a number, before the other layouts of a state
+        early = [*states[:1], *WORDS["other"][:2]]
+        forms = [*early, *states, *WORDS["other"], *WORDS["history"], *whole]
     return _both_ways(name, forms, meaning)
 
 

@@ -286,8 +286,10 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     "True for tokens to ignore", then for a meaning and its value, as in "ignored where it is True".
     What is said of False or 0, or with "not", as in "True: not attended", means the opposite.
     """
-    # the name itself, and not `causal_mask` for `mask`
-    place = re.search(rf"\b{re.escape(mask)}\b", text) or re.search(re.escape(mask), text)
+    # the name itself, and not `causal_mask` for `mask`; a letter or two stand in any word
+    place = re.search(rf"\b{re.escape(mask)}\b", text)
+    if not place and len(mask) > 2:
+        place = re.search(re.escape(mask), text)
     after = text[place.start() :][:NEAR] if place else ""
     known = OF_PADDING | OF_TOKENS
     for found in MEANING.finditer(after):

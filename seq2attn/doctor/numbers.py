@@ -47,15 +47,16 @@ def order(subject: Subject) -> Found:
     """If the order of a few keys changes nothing, that of many changes nothing either, unless keys
     are visited in blocks and a running maximum or sum is wrong.
 
-    Nothing is examined where there is a window, as the last row then does not see the first of many
-    keys; nor where a part has a number for the size of blocks, which `positions.blocks` examines,
-    or of segments.
+    Nothing is examined where there is a window, as the last row then does not see the first or the
+    last of many keys; nor where a part has a number for the size of blocks, which
+    `positions.blocks` examines, or of segments.
     """
     if subject.by_position or subject.is_local:
         return
     given = subject.draw(MANY, rows=2).free
-    outputs = [subject.output(one)[:, -1] for one in (given, given.moved((ALL, 0), "keys"))]
-    if torch.equal(*outputs):  # the last row does not see the first key
+    output = subject.output(given)[:, -1]
+    moved = [subject.output(given.moved((ALL, place), "keys"))[:, -1] for place in (0, -1)]
+    if any(torch.equal(output, other) for other in moved):  # a key that the last row does not see
         return
     by = subject.of_order(given)
     if by > CLOSE:
