@@ -3,7 +3,6 @@
 const WIDTHS = [4, 16, 64, 256, 1024]
 const KEYS = 8
 const DRAWS = 301 // of which the table has the median
-const GUESSES = [0.15, 0.4, 0.7, 1]
 const UNTRAINED = 1.75 // length of a state of an untrained GRU, whatever its width
 
 // Independent normal numbers, the same for the same seed (Box & Muller 1958).
@@ -61,7 +60,7 @@ function medians(D, deviation) {
 
 // What the user has chosen. The page covers the weights of each kind of numbers, "one" (of variance
 // 1) or "gru", until the user has guessed; `uncovered` has the kinds that are not covered any more.
-const chosen = {seed: 1, uncovered: new Set(), guess: null}
+const chosen = {seed: 1, uncovered: new Set()}
 const width = () => WIDTHS[by("width").value]
 const kind = () => by("numbers").value
 
@@ -87,7 +86,7 @@ function show() {
   by("found").hidden = !isUncovered
   by("training").hidden = chosen.uncovered.size < 2
   document.body.classList.toggle("covered", !isUncovered)
-  if (isUncovered) showMedians(D, medians(D, deviation))
+  if (isUncovered) showMedians(medians(D, deviation))
 }
 
 // Fill the table with this id with a row for each key: name, score, the weight as a bar, and as a
@@ -113,10 +112,10 @@ function showKeys(id, scores) {
   by(id).replaceChildren(...rows)
 }
 
-// State the medians of many draws, and what follows from them: that without the division the
-// softmax has decided (`isLost`: less than half of the gradient passes that passes with it), or
-// not. The button that leads to the other kind of numbers goes once the user has been there.
-function showMedians(D, {largest, passes}) {
+// State the medians of many draws, and what follows from them, of which the page has four
+// sentences: that without the division the softmax has decided ("lost": less than half of the
+// gradient passes that passes with it), or not; that it is soft either way, or not. The button that leads to the other kind of numbers goes once the user has been there.
+function showMedians({largest, passes}) {
   by("next").hidden = chosen.uncovered.has("gru")
   const both = numbers =>
     numbers.map(value => Number(value.toPrecision(2))).join(" and ")
@@ -126,53 +125,19 @@ function showMedians(D, {largest, passes}) {
     by("passes"),
     `The gradient that passes the softmax: ${both(passes)}, where that of equal weights is 1.`
   )
-  const isLost = undivided < 0.5 * divided
-  const why = kind() === "gru" ? ofGRU(largest) : ofVariance1(D, isLost)
-  setText(by("so"), why)
-  by("so").classList.toggle("lost", isLost)
-}
-
-// What the medians say for states of an untrained GRU.
-function ofGRU([undivided]) {
-  const soft =
-    undivided < 0.25
-      ? "Here the softmax is soft either way"
-      : "Here the best key usually has less than half of the weight, even without the division"
-  return `${soft}: the division has nothing to mend. These states have a length of about
-    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (One exception in
-    the second race below, whose keys are not random: step 1 asks with the encoder's last state, and
-    the last key is that same state. It gets .74 for “hello” before training, in step 3 the
-    largest weight is .32.)`
-}
-
-// What the medians say for numbers of variance 1.
-function ofVariance1(D, isLost) {
-  if (isLost)
-    return "Without the division the softmax has decided before anything is learned."
-  return `At D = ${D} the scores are √D = ${Math.sqrt(D)} times as large without the division:
-    the best key has more of the weight, but a gradient still passes. Move D to the right.`
+  const cases = {
+    one: undivided < 0.5 * divided ? "lost" : "kept",
+    gru: largest[0] < 0.25 ? "soft" : "flatter"
+  }
+  by("so").className = cases[kind()]
 }
 
 // ---- the guess ----
 
-// Add a button for each guess; the last one that is pressed stays pressed, and counts.
-function prepareGuesses() {
-  for (const value of GUESSES) {
-    const press = ({target}) => {
-      for (const other of by("guesses").children)
-        other.ariaPressed = other === target
-      chosen.guess = value
-    }
-    by("guesses").append(button(short(value), press, {ariaPressed: "false"}))
-  }
-  by("uncover").onclick = uncover
-}
-
 // Begin with another kind of numbers, without a guess. Its weights are covered, with a question,
 // unless they have been uncovered before.
 function change() {
-  chosen.guess = null
-  for (const guess of by("guesses").children) guess.ariaPressed = "false"
+  by("guesses").reset()
   setText(by("verdict"), "")
   show()
 }
@@ -182,20 +147,24 @@ function change() {
 function uncover() {
   const D = width()
   const [found] = medians(D, deviationOf(D)).largest
-  const distance = value => Math.abs(value - found)
-  const nearest = GUESSES.reduce((best, value) =>
-    distance(value) < distance(best) ? value : best
-  )
-  const {guess} = chosen
+  const guesses = [...by("guesses").elements]
+  const guess = guesses.find(({checked}) => checked)
+  const distance = ({value}) => Math.abs(value - found)
   chosen.uncovered.add(kind())
-  if (guess !== null) {
-    const wrong = `wrong, it is ${short(found)}`
-    const verdict = guess === nearest ? "right" : wrong
-    setText(by("verdict"), `You guessed ${short(guess)}: ${verdict}.`)
+  if (guess) {
+    const isNearest = guesses.every(
+      other => distance(guess) <= distance(other)
+    )
+    const verdict = isNearest ? "right" : `wrong, it is ${short(found)}`
+    setText(
+      by("verdict"),
+      `You guessed ${short(Number(guess.value))}: ${verdict}.`
+    )
   }
   show()
 }
 
+by("uncover").onclick = uncover
 by("numbers").oninput = change
 by("width").oninput = () => {
   setText(by("verdict"), "") // it was about another width
@@ -211,5 +180,4 @@ by("draw").onclick = () => {
   show()
 }
 by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
-prepareGuesses()
 show()

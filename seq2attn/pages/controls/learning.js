@@ -20,18 +20,32 @@ function trainForStop() {
 const rightLetters = ({right}, {steps}) =>
   right.filter((id, t) => steps[t]?.likeliest === id).length
 
+// Write the right answer in place of the model's own.
+const forceRight = ({right}) => set({write: new Map(right.entries())})
+
 const LEARNING_STOPS = [
+  {
+    title: "Teacher forcing",
+    of: without,
+    guess: view => [rightText(view)[0], answerOf(view)[0]],
+    truth: view => rightText(view)[0],
+    start: () => choose(1, null),
+    ask: view => `In use, each step reads the letter that the one before it has written:
+      step 2 reads ${answerOf(view)[0]}. Now force the right letters on the model,
+      ${rightText(view)}, as a teacher would. What will step 2 read?`,
+    press: "Put them in",
+    act: forceRight,
+    tell: view => `Step 2 now reads ${rightText(view)[0]}, the right letter, whatever
+      step 1 would have written. What you have just done is teacher forcing: in training
+      all steps read the right letter before them; in use there is nobody to do it.`
+  },
   {
     title: "Who learns faster?",
     of: () => !hasOneModel,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
-    ask: () => `Both get the same batches. ${contrast()}.
-      ${
-        training.step || !bothAttend()
-          ? ""
-          : "Compare their largest weights in step 3 before you guess."
-      }
+    ask: () =>
+      `Both get the same batches. ${contrast()}.
       Which one will have more strings right after ${batches()} batches?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
@@ -40,11 +54,8 @@ const LEARNING_STOPS = [
     )} of ${EXAM.strings} new strings are right, all
       as long as the longest of training. Of so few, shares less than 20 % apart may
       be luck. This is who learns faster, not what either can learn: press Train, and
-      see whether the other one arrives, too. (The loss may jump, and falls again.) ${
-        bothAttend()
-          ? "Dividing helps where undivided weights are far from equal before training."
-          : ""
-      }`
+      see whether the other one arrives, too. (The loss may jump up, and the share down
+      with it: go on, and both come back.)`
   },
   {
     title: "Letters and strings",
@@ -83,11 +94,10 @@ const LEARNING_STOPS = [
       rightLetters(view, view.now) > rightLetters(view, view.before)
         ? "more"
         : "not more",
-    ask: view => `${judged(view)} Now put the right letters in its mouth: each step
-      then reads the right letter before it, as in training, whatever the model would
-      write. Of the letters that it would write itself, will more be right?`,
+    ask: view => `${judged(view)} Force the right letters on it again. Of the letters that
+      it would write itself, will more be right?`,
     press: "Put them in",
-    act: ({right}) => set({write: new Map(right.entries())}),
+    act: forceRight,
     tell: view => `After its own letters it wrote ${answerOf(view, view.before)}, with
       ${rightLetters(view, view.before)} of ${view.count} letters right. The letters on
       the page are now yours; after these it would write ${ownText(view)}, with

@@ -3,7 +3,7 @@
 
 const whoIsRight = {
   guess: () => ["both", ...modelNames(), "neither"],
-  truth: rightOnes
+  truth: () => those(isRight)
 }
 const PAIR_STOPS = [
   {
@@ -22,7 +22,9 @@ const PAIR_STOPS = [
       view => strongest(view, 0).shown
     )}. A score of the query 0 is the same for every key; the other one's
       cell has read the start before it attends. From the encoder's last state, as is
-      usual, the query would not be 0. ${sampled()}`
+      usual, the query would not be 0. ${sampled()} The mean of all that was read tells
+      ${blank().spec.name} the first letter, the better the fewer there are: of 40
+      strings of 3, ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
   },
   {
     title: "What goes into the cell?",
@@ -39,77 +41,88 @@ const PAIR_STOPS = [
       new state, and c goes past the cell.`
   },
   {
-    title: "Only to the right",
-    of: () => differing("decoder") && oneWay(),
+    title: "Send both to the end",
+    of: () => differing("decoder") && oneWay() && isRight(oneWay()),
+    ...whoIsRight,
+    truth: () => those(view => strongest(view, 1).j === 1),
+    ask: view => `Both copy “${state.text}”. Ban all positions but the last in step 1, so
+      that both are at ${positions(view).at(-1)}; the letter that step 1 writes is held.
+      Which one will be back at ${positions(view)[1]} in step 2?`,
+    press: "Ban them",
+    act: ({right, count}) => {
+      hold("write", 0, right[0])
+      for (const j of counted(count - 1)) ban(`0,${j}`)
+      choose(1, 1)
+    },
+    tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}. Soft attention
+      looks anywhere at each step. Hard monotonic attention is at one position, a weight
+      being the probability of that, and can stay or move to the right: from the end
+      it goes nowhere, and ${oneWay().spec.name} writes ${answerOf(oneWay())}. Undo all,
+      and its largest weights are at 1, 2, 3 and so on.`
+  },
+  {
+    title: "Will both be right?",
+    of: () => differing("decoder") && oneWay() && rivals(),
     covered: true,
     ...whoIsRight,
-    ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each
-      step is at one position, and a weight is the probability of being there. Both
-      were trained on the task ${oneWay().spec.about.task}. Will both get
-      “${state.text}” right, one of them, or neither?`,
+    ask: () => `At each step ${oneWay().spec.name} is at one position, stays there or
+      moves to the right (a weight is the probability of being there). Both were
+      trained on the task ${oneWay().spec.about.task}. Which will be right on
+      “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(oneWay()),
     tell: () => `The largest weights of ${oneWay().spec.name} are at ${peaks(oneWay())}
-      (in step 2 ${strongest(oneWay(), 1).shown}): it never goes back (⏎ ends an answer).
-      ${
-        isRight(oneWay())
-          ? ""
-          : "From the end, only its state can tell it what to write."
-      }
-      ${sampled()}`
+      (in step 2 ${strongest(oneWay(), 1).shown}; ⏎ ends an answer). It begins where the
+      first letter to be written is, and cannot go back to the others: what it writes of
+      them, only its state can tell it. ${sampled()}`
   },
   {
-    title: "What is hard about it",
-    of: () => differing("decoder") && oneWay() && isRight(oneWay()),
-    guess: modelNames,
-    truth: () =>
-      modelWithMost(({now}) => -Math.max(...chancesOf(now.steps[1]))),
-    ask: () => `Ban position 2 in step 2: both share its weight among other positions.
-      One then writes a letter without doubt, the other one wavers between two. Which
-      one wavers?`,
-    press: "Ban it",
-    act: () => {
-      ban("1,1")
-      choose(1, null)
-    },
-    tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes
-      one symbol, from the mean of what it reads. Hard attention is at one position or
-      at another, and each has an answer of its own, about as likely as its weight. ⏎
-      comes from position 1, which it has just written: to stand still means the end.
-      Ban positions 3 to ${oneWay().count} of step 2, too: both then read position 1
-      alone, and agree on ⏎. They differ only where several positions are read. And it
-      never goes back:
-      «stuck.html#tour=1|hard monotonic attention, stuck».`
-  },
-  {
-    title: "One of the two is wrong",
-    of: () => !oneWay() && !blank() && rivals(),
+    title: "Will both be right?",
+    of: () => !oneWay() && !blank() && rivals() && !scored(),
     covered: true,
-    guess: view => (remembers(winner) ? letters(view) : modelNames()),
-    truth: () => (remembers(winner) ? twice(loser) : loser.spec.name),
-    ask: () => {
-      const local = `Each step reads only a few positions around a centre, which moves with the
-        answer (local attention): one centre moves the wrong way`
-      return `Both were trained on the task ${loser.spec.about.task}. ${
-        contrast() || (hasWindow() ? local : "They differ in their weights")
+    guess: view => (remembers(winner) ? letters(view) : whoIsRight.guess()),
+    truth: () => (remembers(winner) ? twice(loser) : those(isRight)),
+    ask: () =>
+      `Both were trained on the task ${loser.spec.about.task}. ${
+        hasWindow()
+          ? `Each step reads only a few positions around a centre, which moves
+          with the answer (local attention): one centre moves the wrong way`
+          : contrast()
       }. ${
         remembers(winner)
           ? "The one without is wrong. Which letter does it write too often"
-          : "Which one is wrong"
-      } on “${state.text}”?`
-    },
+          : "Which will be right"
+      } on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(loser),
     tell: () => {
       const attending = views.filter(({attends}) => attends)
-      const largest = attending.map(view => {
-        const {shown, ...found} = strongest(view)
-        return `There ${view.spec.name} attends most to ${place(found)}: ${shown}.`
-      })
+      const largest = attending.map(
+        view =>
+          `There ${view.spec.name} attends most to ${place(strongest(view))}.`
+      )
       return `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is
         the first that is wrong. ${largest.join(" ")} ${sampled()}
         ${hasWindow() ? "A window is wrong where what a step needs lies outside it." : ""}`
     }
+  },
+  {
+    title: "What does attention bring?",
+    of: () => rivals() && winner.attends && !loser.attends,
+    guess: letters,
+    truth: () => writtenAt(winner),
+    start: () => chooseFirstWrong(loser),
+    ask: () => `Step ${state.step + 1} of ${winner.spec.name} attends most to
+      ${place(strongest(winner))}, and writes ${writtenAt(winner)}. Let all its attention
+      go to ${positions(winner)[1]}. What will it write?`,
+    press: "Set that weight to 1",
+    act: () => {
+      setWeight(state.step, 1, 1)
+      choose(state.step, 1)
+    },
+    tell: () => `It writes ${writtenAt(winner)}: each step can fetch its symbol from the
+      state that the encoder left there, one for each position. ${loser.spec.name} has no
+      weights that you could move: its steps share one vector, s₀.`
   },
   {
     title: "A shorter string",
@@ -121,13 +134,10 @@ const PAIR_STOPS = [
     act: () => type(shorter()),
     tell: () => {
       const closing = hasWindow()
-        ? `Step 1 writes the last letter, outside its window: it came that way. In
-          ${loser.spec.name}, give any position of step 1 all attention, and the answer
-          stays.`
-        : `A wider vector lets more letters through; with attention a narrow one is
-          enough. Four times the training helps up to a point: with 64 numbers 12
-          letters go from .1 of strings to .9, with 16 numbers 4 letters from .1 to .4,
-          and 6 letters stay at 0.`
+        ? `Step 1 writes the last letter, outside its window: it came that way. Give
+          any position of step 1 all attention, and ${loser.spec.name} writes the same.`
+        : `Training helps, too: after four times as much, 64 numbers carry 12 letters in
+          .9 of strings, before in .1.`
       return `${judged(loser)} What attention does not bring has to come through one
         vector, the encoder's last state, as wide for a long string as for a short one:
         a bottleneck. ${sampled()} ${closing}`
@@ -147,43 +157,26 @@ const PAIR_STOPS = [
       in strings longer than those of training.`
   },
   {
-    title: "What has been read",
-    of: () => rivals() && remembers(winner),
-    covered: true,
-    guess: positions,
-    truth: view => positions(view)[peak(readBefore(winner, state.step))],
-    start: () => chooseFirstWrong(loser),
-    ask: () => `Coverage, C, adds up the attention that each position has had. Which
-      one has had the most in ${winner.spec.name} before step ${state.step + 1}, the
-      first that ${loser.spec.name} gets wrong?`,
-    press: "Show it",
-    act: () => {
-      chooseRead()
-      showScores(winner)
-    },
-    tell: () => `From position to position, C is now ${readBefore(
-      winner,
-      state.step
-    )
-      .map(short)
-      .join(", ")}. With a learned w, w C goes into the scores of
-      ${winner.spec.name}: what it attended to, not what it wrote.`
-  },
-  {
     title: "Take the memory away",
     of: () => rivals() && remembers(winner),
     guess: letters,
     truth: () => twice(winner),
-    start: chooseRead,
-    ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Now let it forget one
-      position: C of ${positions(view)[state.position]} is 0 before each step, as if
-      it had not been read. Which letter will it then write too often?`,
+    start: () => {
+      chooseFirstWrong(loser)
+      choose(state.step, strongest(winner).j)
+      showScores(winner)
+    },
+    ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Its memory, C, adds up the
+      attention that each position has had, and goes into the scores as w C. Let it
+      forget ${positions(view)[state.position]}: C is 0 there before each step. Which
+      letter will it then write too often?`,
     press: "Forget it",
     act: () => forget(state.position),
-    tell: () => `It now writes ${answerOf(winner)}: it reads there again, and
-      ${less(rightText(winner), answerOf(winner))} is left out. That is what coverage
-      is for: to read nothing twice, and leave nothing out. Try other positions:
-      choose a cell in the map of ${winner.spec.name}, and press “forget it”.`
+    tell: () => `It now writes ${answerOf(winner)}: a later step reads there again, and
+      ${less(rightText(winner), answerOf(winner))} is left out. What has the memory
+      kept from happening? To be read twice, which leaves something out: that is what
+      coverage is for. Try other positions: choose a cell in the map of
+      ${winner.spec.name}, and press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
@@ -207,26 +200,23 @@ const PAIR_STOPS = [
         [before, now].map(weightThere).map(short).join(", then ")
       )}. The context goes into the
       cell of bahdanau, so that its state knows. luong attends after its cell, which
-      has read the letter alone.`
+      has read the letter alone (unless that context is fed to it, too: input feeding).`
   },
   {
-    title: "Flatter weights",
-    of: () => differing("score") && bothAttend(),
+    title: "Which score is better?",
+    of: () => scored(),
     covered: true,
     ...whoIsRight,
-    start: () => choose(1, null),
-    ask: () => `${contrast()}. The temperature 5 divides all scores by 5, and the
-      weights become flatter. Which answer will still be right?`,
-    press: "Temperature 5",
-    act: () => set({temperature: 5}),
-    tell: () => `They write ${each(view => answerOf(view))}. The largest weight of step
-      2 falls from ${each(view => strongest(view, state.step, view.before).shown)} to
-      ${each(view => strongest(view).shown)}. Scores go from ${each(
-        ({scale}) => scale.map(short).join(" to ")
-      )}: those far apart stay apart. ${sampled()}
-      That is without the temperature: of such strings neither score has more right.
-      Of strings of one repeated letter additive has: see the leaderboard. How many bear
-      5 differs from seed to seed. Below 1, it sharpens: move the slider.`
+    ask: ({
+      spec: {trained}
+    }) => `${contrast()}. In training, strings were random, of ${trained.join(" to ")}
+      symbols. ${sampled()} Which will be right on “${state.text}”?`,
+    press: "Uncover both",
+    act: () => chooseFirstWrong(views.at(-1)),
+    tell: () => `They write ${each(view => answerOf(view))}.
+      ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on what they were
+      trained on, scores may differ elsewhere: type other strings. Other tasks are in the
+      leaderboard of mechanisms.`
   }
 ]
 
@@ -242,12 +232,6 @@ function less(text, other) {
 
 // The letter that a model writes more often than is right.
 const twice = view => less(answerOf(view), rightText(view))
-
-// Choose the first step that the loser has wrong, and what the winner reads there.
-function chooseRead() {
-  chooseFirstWrong(loser)
-  choose(state.step, strongest(winner).j)
-}
 
 // The weight of the chosen cell, and how much a change has moved it.
 const weightThere = ({steps}) =>
@@ -276,28 +260,25 @@ function isEven({now}) {
 // cannot be set.
 const oneWay = () => views.find(({whyFixed}) => whyFixed)
 
-// Which of the two models are right: a name, "both" or "neither".
-function rightOnes() {
-  const [name, other] = views.filter(isRight).map(({spec}) => spec.name)
+// Which of the two models something holds of: a name, "both" or "neither".
+function those(holds) {
+  const [name, other] = views.filter(holds).map(({spec}) => spec.name)
   return other ? "both" : (name ?? "neither")
 }
 
-// The two likeliest symbols of the chosen step, with their probabilities: "a .51 and b .46".
-function likeliest({now, symbol}) {
-  const step = now.steps[state.step]
-  const chances = chancesOf(step)
-  const [first, second] = ranked(step).map(
-    id => `${symbol(id)} ${short(chances[id])}`
-  )
-  return `${first} and ${second}`
-}
+// Whether two models with attention have different scores.
+const scored = () => differing("score") && bothAttend()
+
+// What the chosen step of a model writes.
+const writtenAt = view => view.wrote(view.now.steps[state.step])
 
 // A sentence on how many of some random strings each model gets right, so that the one on the
 // screen is not taken for all. They have its length. "" if the page cannot tell what is right.
-function sampled() {
-  const texts = sample(views[0])
-  const counts = each(view => countRight(view, texts))
+const sampled = () =>
+  counts(sample(views[0]), "random strings of this length")
+
+function counts(texts, kind) {
   return texts.length
-    ? `Of ${texts.length} strings of this length, ${counts} are right.`
+    ? `Of ${texts.length} ${kind}, ${each(view => countRight(view, texts))} are right.`
     : ""
 }

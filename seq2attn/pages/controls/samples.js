@@ -16,14 +16,23 @@ function sample({spec, count}) {
   return counted(SAMPLE).map(() => counted(count).map(draw).join(separator))
 }
 
-// How many of these strings a model gets right, decoding without the user's changes. paddingFor:
-// how many empty positions follow a string of so many symbols, as in a batch with a longer string.
-function countRight(view, texts, paddingFor = () => 0) {
+// The strings of one symbol alone, as long as the one on the screen; none where `sample` has none.
+function repeats(view) {
+  const {symbols, separator} = view.spec.source
+  return sample(view).length
+    ? symbols.map(one => new Array(view.count).fill(one).join(separator))
+    : []
+}
+
+// How many of these strings a model gets right, decoding without the user's changes but, if so
+// asked, with a mask or without. paddingFor: how many empty positions follow a string of so many
+// symbols, as in a batch with a longer string.
+function countRight(view, texts, paddingFor = () => 0, mask = null) {
   const {model} = view.untouchedSession
   const session = new Session(model)
   const isAnsweredRight = text => {
     const {ids, plain, bound, count} = tokenise(view.spec, text, "")
-    const changes = {...unchanged(), padding: paddingFor(count)}
+    const changes = {...unchanged(), padding: paddingFor(count), mask}
     const {steps, finished} = session.decode(ids, changes, bound)
     const written = steps.map(step => step.written)
     const withoutEnd = written.slice(0, -1)

@@ -149,12 +149,6 @@ function modelWithMost(rate) {
   return (rate(other) > rate(one) ? other : one).spec.name
 }
 
-// The attention that each source position has had before step t: the sum of its weights.
-function readBefore({now}, t) {
-  const rows = now.steps.slice(0, t).map(step => step.weights.data)
-  return counted(now.width).map(j => total(rows.map(row => row[j])))
-}
-
 function showScores(view) {
   light("score")
   view.rows.score.scrollIntoView({block: "center"})

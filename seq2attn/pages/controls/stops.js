@@ -28,6 +28,11 @@ const rightOrWrong = {
   guess: () => ["right", "wrong"],
   truth: view => (isRight(view) ? "right" : "wrong")
 }
+const ofTenWords = {
+  of: view => unmasked(view) && knows(view.spec, WORDS),
+  guess: () => ["0", "5", "10"],
+  start: () => type(WORDS[3])
+}
 // Change fields of the state: set({temperature: 5}).
 const set = values => {
   Object.assign(state, values)
@@ -38,20 +43,30 @@ const set = values => {
 const STOPS = [
   {
     title: "Who sits beside you",
-    of: view => unmasked(view) && knows(view.spec, WORDS),
-    guess: () => ["0", "5", "10"],
+    ...ofTenWords,
     truth: view => `${countRight(view, WORDS)}`,
     covered: true,
-    start: () => type(WORDS[3]),
     ask: () => `Strings of a batch are filled up to the longest with empty positions. A
       mask gives these the weight 0; this model was trained without one. Ten words,
       each alone: how many will it get right? ${WORDS.join(", ")}.`,
-    press: `Then beside “${NEIGHBOUR}”`,
+    press: "Count them",
+    act: draw,
+    tell: () =>
+      `Alone ${each(view => countRight(view, WORDS))} of 10 are right.`
+  },
+  {
+    title: "Does anybody notice?",
+    ...ofTenWords,
+    truth: view => `${countRight(view, WORDS, besides)}`,
+    ask: view => `${judged(view)} That was “${state.text}” alone. Now test the ten words
+      in batches, each beside “${NEIGHBOUR}”, which fills it up to 8 positions, as nearly
+      always in training. How many will be right?`,
+    press: `Beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
-    tell: () => `Alone ${each(view => countRight(view, WORDS))} of 10 are right, beside
-      “${NEIGHBOUR}” ${each(view => countRight(view, WORDS, besides))}. Without a mask,
-      your answer depends on who sits beside you: that is what a mask is for. In
-      batches with longer strings, as in training, nobody notices.`
+    tell: () => `There ${each(view => countRight(view, WORDS, besides))} are right: a test
+      in batches like those of training notices nothing. With one empty position after
+      each word, ${each(view => countRight(view, WORDS, () => 1))} are. Without a mask, your
+      answer depends on who sits beside you: that is what a mask is for.`
   },
   {
     title: "Mask it afterwards",
@@ -120,6 +135,8 @@ const STOPS = [
   {
     title: "A cause, or only a picture?",
     of: forcible,
+    covered: true,
+    shows: t => t !== 1, // which the next stop asks about
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
     ask: view => `All attention of the first step, and of the last, which writes the
@@ -143,7 +160,7 @@ const STOPS = [
           endsAsBefore(view)
             ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
-        }.`
+        }. Of other strings? Type banana, and move the weights of its last step.`
     }
   },
   {
@@ -231,9 +248,10 @@ const STOPS = [
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => `${compared(view)}: they get up to
       ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's
-      attention, which the mask keeps at 0. A model that was trained with the mask may
-      bear that. One that was trained without it gives other answers beside longer
-      strings: «unmasked.html#tour=1|padding mask».`
+      attention, which the mask keeps at 0. Trained with the mask, it gets
+      ${countRight(view, sample(view), () => lacking(view), false)} of 40 random strings of
+      this length right so. What becomes of a model that is trained without one:
+      «unmasked.html#tour=1|padding mask».`
   },
   {
     title: "Longer than in training",

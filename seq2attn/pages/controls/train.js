@@ -20,21 +20,16 @@ function tell(kind, more = {}) {
   training.worker.postMessage({kind, rate, seed, mask, until, ...more})
 }
 
-// Turn the page into one that trains: show controls and charts, and start a worker. The tips of
-// temperature and padding say that they act on what is shown, not on training; the style sheet
-// greys them. A link to a moment of training starts it at once.
+// Turn the page into one that trains: show controls and charts, and start a worker. The style sheet
+// greys temperature and padding, which act on what is shown, not on training. A link to a moment of
+// training starts it at once.
 function prepareTraining() {
-  const begins = hasOneModel ? "This model begins" : "These models begin"
   for (const id of ["train", "train-help"]) by(id).hidden = false
   setText(
     by("intro"),
-    `${begins} untrained: press Train, and watch the answer become right.`
+    "Untrained: press Train, and watch the answer become right."
   )
   setText(by("mask-name"), "mask it, in training too")
-  for (const id of ["temperature", "unscaled", "padding"]) {
-    labelOf(id).dataset.tip +=
-      " It changes what you see, and nothing in training."
-  }
   resetTraining()
   listenToTraining()
   if (state.until) setTraining(true)
