@@ -53,12 +53,12 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
     "scaled": (
         "attention: a cause, or a picture?",
-        "Type a word: a trained model reverses it and shows where it looks for each letter.",
+        "Guess where a trained model looks for each letter; or leave the tour, and type a word.",
     ),
     "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
     "bottleneck": (
         "bottleneck",
-        "Everything through one vector: which strings come through without attention?",
+        "Two models reverse words, with attention and without: what does it bring?",
     ),
     "width": (
         "bottleneck: a wider vector",
@@ -66,66 +66,71 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "narrow": (
         "bottleneck: 16 numbers",
-        "16 numbers, with attention and without: who needs a wide vector?",
+        "16 numbers, with attention and without.",
     ),
     "race": (
         "with and without attention, in training",
-        "The same two, trained before your eyes: which one learns faster?",
+        "Trained before your eyes on the same batches: which one learns faster?",
     ),
     "letters": (
         "teacher forcing",
-        "Train a model without attention: how many letters will be right, and how many strings?",
+        "Force the right letters on a model, train it, and count letters and strings.",
     ),
     "unmasked": (
         "padding mask",
         "Two models, trained without a padding mask and with it: do the words beside yours matter?",
     ),
+    "formulas": (
+        "dot, general, additive",
+        "Three scores of one query and four keys: change these, and see which one reacts.",
+    ),
     "root": ("why divide by √D?", "Guess how much the best of eight keys gets, then uncover it."),
     "division": (
-        "√D in training",
-        "s · W h with W of variance 1, divided by √D and not, trained on the same batches.",
+        "s · W h in training",
+        "s · W h with W drawn large (variance 1): divided by √D and not, on the same batches.",
     ),
     "gru": (
-        "√D where it costs time",
-        "s · h of a GRU's states, divided by √D and not: these start soft without it.",
+        "s · h in training",
+        "s · h of a GRU's states, divided by √D and not, on the same batches.",
     ),
     "scores": (
-        "temperature of two scores",
-        "A product and a sum with tanh: what does a temperature do to each?",
+        "dot and additive, trained",
+        "Equal on random strings of 8 letters. On others?",
     ),
     "general": (
-        "general score and dot product",
-        "Two multiplicative scores, without and with a matrix between.",
+        "dot and general, trained",
+        "Two products, without and with a matrix between.",
     ),
     "order": (
         "Bahdanau and Luong",
-        "Attend before the cell or after it: what can the first step look for?",
+        "Attend before the cell or after it: where is the difference?",
     ),
     "window": (
         "local attention",
-        "A window that follows the answer, and one that moves the wrong way.",
+        "Each step reads a few positions alone, around a centre that moves.",
     ),
     "coverage": (
         "coverage",
-        "Sorting, with a memory of what was read and without: try dessert; banana defeats both.",
+        "Sorting, with a memory of what was read and without.",
     ),
     "monotonic": (
         "hard monotonic attention",
-        "Hard monotonic attention copies: a position that it has left gets almost nothing.",
+        "Soft and hard monotonic attention copy: where can the next step look?",
     ),
     "stuck": (
-        "hard monotonic attention, stuck",
-        "Hard monotonic attention was to reverse: it cannot go back.",
+        "hard monotonic attention, reversing",
+        "Soft and hard monotonic attention, trained to reverse.",
     ),
 }
 GROUPS = {  # the landing page's groups of pages; "Next" goes through them in this order
     "What a weight does": ["scaled"],
     "The bottleneck": ["bottleneck", "width", "narrow", "race"],
     "Training": ["letters", "train"],
-    "The score": ["root", "division", "gru", "scores", "general"],
+    "The score": ["formulas", "scores", "general", "root", "division", "gru"],
     "The decoder": ["order", "monotonic", "stuck"],
     "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }
+UNTOURED = {"formulas", "root"}  # pages that run no model, and have no tour
 NEXT = dict(pairwise(chain(*GROUPS.values())))  # a page -> one that goes on from it
 
 MENDED = {
@@ -167,6 +172,7 @@ html_additional_pages = {"index": "landing.html"}
 html_context = {
     "pages": {k: v for k, v in PAGES.items() if (ROOT / f"docs/{k}.html").exists()},
     "groups": GROUPS,
+    "untoured": UNTOURED,
 }
 html_math_renderer = "svg"
 html_show_search_summary = False  # it fetches pages, which a browser refuses from disk
@@ -266,7 +272,7 @@ def copy_models(app, error):
         links = '<a id="back" href="../index.html">All models</a>'
         following = NEXT.get(name)
         if following in pages:
-            tour = "" if following == "root" else "#tour=1"
+            tour = "" if following in UNTOURED else "#tour=1"
             links += f' <a href="{following}.html{tour}">Next: {pages[following][0]}</a>'
         page = (ROOT / f"docs/{name}.html").read_text("utf-8")
         title = pages[name][0]

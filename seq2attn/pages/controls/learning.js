@@ -30,14 +30,16 @@ const LEARNING_STOPS = [
     guess: view => [rightText(view)[0], answerOf(view)[0]],
     truth: view => rightText(view)[0],
     start: () => choose(1, null),
-    ask: view => `In use, each step reads the letter that the one before it has written:
-      step 2 reads ${answerOf(view)[0]}. Now force the right letters on the model,
-      ${rightText(view)}, as a teacher would. What will step 2 read?`,
+    ask: view => `In use, each step reads the letter that the one before
+      it has written: step 2 reads ${answerOf(view)[0]}. Now force the
+      right letters on the model, ${rightText(view)}, as a teacher would.
+      What will step 2 read?`,
     press: "Put them in",
     act: forceRight,
-    tell: view => `Step 2 now reads ${rightText(view)[0]}, the right letter, whatever
-      step 1 would have written. What you have just done is teacher forcing: in training
-      all steps read the right letter before them; in use there is nobody to do it.`
+    tell: view => `Step 2 now reads ${rightText(view)[0]}, the right
+      letter, whatever step 1 would have written. What you have just done
+      is teacher forcing: in training all steps read the right letter
+      before them; in use there is nobody to do it.`
   },
   {
     title: "Who learns faster?",
@@ -94,13 +96,15 @@ const LEARNING_STOPS = [
       rightLetters(view, view.now) > rightLetters(view, view.before)
         ? "more"
         : "not more",
-    ask: view => `${judged(view)} Force the right letters on it again. Of the letters that
-      it would write itself, will more be right?`,
+    ask: view => `${judged(view)} Force the right letters on it again. Of
+      the letters that it would write itself, will more be right?`,
     press: "Put them in",
     act: forceRight,
-    tell: view => `After its own letters it wrote ${answerOf(view, view.before)}, with
-      ${rightLetters(view, view.before)} of ${view.count} letters right. The letters on
-      the page are now yours; after these it would write ${ownText(view)}, with
-      ${rightLetters(view, view.now)} right. A wrong letter misleads the next.`
+    tell: view => `After its own letters it wrote
+      ${answerOf(view, view.before)}, with
+      ${rightLetters(view, view.before)} of ${view.count} letters right.
+      The letters on the page are now yours; after these it would write
+      ${ownText(view)}, with ${rightLetters(view, view.now)} right. A
+      wrong letter misleads the next.`
   }
 ]

@@ -45,36 +45,39 @@ const PAIR_STOPS = [
     of: () => differing("decoder") && oneWay() && isRight(oneWay()),
     ...whoIsRight,
     truth: () => those(view => strongest(view, 1).j === 1),
-    ask: view => `Both copy “${state.text}”. Ban all positions but the last in step 1, so
-      that both are at ${positions(view).at(-1)}; the letter that step 1 writes is held.
-      Which one will be back at ${positions(view)[1]} in step 2?`,
+    ask: view => `Both copy “${state.text}”. Ban all positions but the
+      last in step 1, so that both are at ${positions(view).at(-1)}; the
+      letter that step 1 writes is held. Which one will be back at
+      ${positions(view)[1]} in step 2?`,
     press: "Ban them",
     act: ({right, count}) => {
       hold("write", 0, right[0])
       for (const j of counted(count - 1)) ban(`0,${j}`)
       choose(1, 1)
     },
-    tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}. Soft attention
-      looks anywhere at each step. Hard monotonic attention is at one position, a weight
-      being the probability of that, and can stay or move to the right: from the end
-      it goes nowhere, and ${oneWay().spec.name} writes ${answerOf(oneWay())}. Undo all,
-      and its largest weights are at 1, 2, 3 and so on.`
+    tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
+      Soft attention looks anywhere at each step. Hard monotonic attention
+      is at one position, a weight being the probability of that, and can
+      stay or move to the right: from the end it goes nowhere, and
+      ${oneWay().spec.name} writes ${answerOf(oneWay())}. Undo all, and
+      its largest weights are at 1, 2, 3 and so on.`
   },
   {
     title: "Will both be right?",
     of: () => differing("decoder") && oneWay() && rivals(),
     covered: true,
     ...whoIsRight,
-    ask: () => `At each step ${oneWay().spec.name} is at one position, stays there or
-      moves to the right (a weight is the probability of being there). Both were
-      trained on the task ${oneWay().spec.about.task}. Which will be right on
-      “${state.text}”?`,
+    ask: () => `At each step ${oneWay().spec.name} is at one position,
+      stays there or moves to the right (a weight is the probability of
+      being there). Both were trained on the task
+      ${oneWay().spec.about.task}. Which will be right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(oneWay()),
-    tell: () => `The largest weights of ${oneWay().spec.name} are at ${peaks(oneWay())}
-      (in step 2 ${strongest(oneWay(), 1).shown}; ⏎ ends an answer). It begins where the
-      first letter to be written is, and cannot go back to the others: what it writes of
-      them, only its state can tell it. ${sampled()}`
+    tell: () => `The largest weights of ${oneWay().spec.name} are at
+      ${peaks(oneWay())} (in step 2 ${strongest(oneWay(), 1).shown}; ⏎
+      ends an answer). It begins where the first letter to be written is,
+      and cannot go back to the others: what it writes of them, only its
+      state can tell it. ${sampled()}`
   },
   {
     title: "Will both be right?",
@@ -112,17 +115,18 @@ const PAIR_STOPS = [
     guess: letters,
     truth: () => writtenAt(winner),
     start: () => chooseFirstWrong(loser),
-    ask: () => `Step ${state.step + 1} of ${winner.spec.name} attends most to
-      ${place(strongest(winner))}, and writes ${writtenAt(winner)}. Let all its attention
-      go to ${positions(winner)[1]}. What will it write?`,
+    ask: () => `Step ${state.step + 1} of ${winner.spec.name} attends most
+      to ${place(strongest(winner))}, and writes ${writtenAt(winner)}. Let
+      all its attention go to ${positions(winner)[1]}. What will it write?`,
     press: "Set that weight to 1",
     act: () => {
       setWeight(state.step, 1, 1)
       choose(state.step, 1)
     },
-    tell: () => `It writes ${writtenAt(winner)}: each step can fetch its symbol from the
-      state that the encoder left there, one for each position. ${loser.spec.name} has no
-      weights that you could move: its steps share one vector, s₀.`
+    tell: () => `It writes ${writtenAt(winner)}: each step can fetch its
+      symbol from the state that the encoder left there, one for each
+      position. ${loser.spec.name} has no weights that you could move: its
+      steps share one vector, s₀.`
   },
   {
     title: "A shorter string",
@@ -166,17 +170,19 @@ const PAIR_STOPS = [
       choose(state.step, strongest(winner).j)
       showScores(winner)
     },
-    ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Its memory, C, adds up the
-      attention that each position has had, and goes into the scores as w C. Let it
-      forget ${positions(view)[state.position]}: C is 0 there before each step. Which
-      letter will it then write too often?`,
+    ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Its
+      memory, C, adds up the attention that each position has had, and
+      goes into the scores as w C. Let it forget
+      ${positions(view)[state.position]}: C is 0 there before each step.
+      Which letter will it then write too often?`,
     press: "Forget it",
     act: () => forget(state.position),
-    tell: () => `It now writes ${answerOf(winner)}: a later step reads there again, and
-      ${less(rightText(winner), answerOf(winner))} is left out. What has the memory
-      kept from happening? To be read twice, which leaves something out: that is what
-      coverage is for. Try other positions: choose a cell in the map of
-      ${winner.spec.name}, and press “forget it”.`
+    tell: () => `It now writes ${answerOf(winner)}: a later step reads
+      there again, and ${less(rightText(winner), answerOf(winner))} is
+      left out. What has the memory kept from happening? To be read twice,
+      which leaves something out: that is what coverage is for. Try other
+      positions: choose a cell in the map of ${winner.spec.name}, and
+      press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
@@ -185,8 +191,8 @@ const PAIR_STOPS = [
     truth: () => modelWithMost(moved),
     start: () => choose(2, null),
     ask: view => `Let all attention of step ${state.step} go to
-      ${positions(view).at(-1)}; the letter that it writes is held. In which will step
-      ${state.step + 1} change more?`,
+      ${positions(view).at(-1)}; the letter that it writes is held. In
+      which will step ${state.step + 1} change more?`,
     press: "Set both weights to 1",
     act: ({right, count}) => {
       const t = state.step
@@ -214,9 +220,9 @@ const PAIR_STOPS = [
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
     tell: () => `They write ${each(view => answerOf(view))}.
-      ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on what they were
-      trained on, scores may differ elsewhere: type other strings. Other tasks are in the
-      leaderboard of mechanisms.`
+      ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on
+      what they were trained on, scores may differ elsewhere: type other
+      strings. Other tasks are in the leaderboard of mechanisms.`
   }
 ]
 

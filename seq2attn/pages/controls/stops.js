@@ -46,9 +46,10 @@ const STOPS = [
     ...ofTenWords,
     truth: view => `${countRight(view, WORDS)}`,
     covered: true,
-    ask: () => `Strings of a batch are filled up to the longest with empty positions. A
-      mask gives these the weight 0; this model was trained without one. Ten words,
-      each alone: how many will it get right? ${WORDS.join(", ")}.`,
+    ask: () => `Strings of a batch are filled up to the longest with empty
+      positions. A mask gives these the weight 0; this model was trained
+      without one. Ten words, each alone: how many will it get right?
+      ${WORDS.join(", ")}.`,
     press: "Count them",
     act: draw,
     tell: () =>
@@ -58,15 +59,18 @@ const STOPS = [
     title: "Does anybody notice?",
     ...ofTenWords,
     truth: view => `${countRight(view, WORDS, besides)}`,
-    ask: view => `${judged(view)} That was “${state.text}” alone. Now test the ten words
-      in batches, each beside “${NEIGHBOUR}”, which fills it up to 8 positions, as nearly
-      always in training. How many will be right?`,
+    ask: view => `${judged(view)} That was “${state.text}” alone. Now test
+      the ten words in batches, each beside “${NEIGHBOUR}”, which fills it
+      up to 8 positions, as nearly always in training. How many will be
+      right?`,
     press: `Beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
-    tell: () => `There ${each(view => countRight(view, WORDS, besides))} are right: a test
-      in batches like those of training notices nothing. With one empty position after
-      each word, ${each(view => countRight(view, WORDS, () => 1))} are. Without a mask, your
-      answer depends on who sits beside you: that is what a mask is for.`
+    tell: () => `There ${each(view => countRight(view, WORDS, besides))}
+      are right: a test in batches like those of training notices nothing.
+      With one empty position after each word,
+      ${each(view => countRight(view, WORDS, () => 1))} are. Without a
+      mask, your answer depends on who sits beside you: that is what a
+      mask is for.`
   },
   {
     title: "Mask it afterwards",
