@@ -27,13 +27,13 @@ const LEARNING_STOPS = [
   {
     title: "Teacher forcing",
     of: without,
-    guess: view => [rightText(view)[0], answerOf(view)[0]],
+    guess: view => [rightText(view)[0], "what step 1 would write"],
     truth: view => rightText(view)[0],
     start: () => choose(1, null),
-    ask: view => `In use, each step reads the letter that the one before
-      it has written: step 2 reads ${answerOf(view)[0]}. Now force the
-      right letters on the model, ${rightText(view)}, as a teacher would.
-      What will step 2 read?`,
+    ask: view => `In use, each step reads the letter that the one before it
+      has written; below is what step 2 reads. Now force the right letters
+      on the model, ${rightText(view)}, as a teacher would. What will step 2
+      read then?`,
     press: "Put them in",
     act: forceRight,
     tell: view => `Step 2 now reads ${rightText(view)[0]}, the right

@@ -219,7 +219,8 @@ const PAIR_STOPS = [
       symbols. ${sampled()} Which will be right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
-    tell: () => `They write ${each(view => answerOf(view))}.
+    tell: () => `They write ${each(view => answerOf(view))}. The largest weight
+      of step 1 is ${each(view => strongest(view, 0).shown)}.
       ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on
       what they were trained on, scores may differ elsewhere: type other
       strings. Other tasks are in the leaderboard of mechanisms.`
