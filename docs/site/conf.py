@@ -269,7 +269,7 @@ def copy_models(app, error):
     """
     pages = {} if error else html_context["pages"]
     for name in pages:
-        links = '<a id="back" href="../index.html">All models</a>'
+        links = '<a id="back" href="../index.html" target="_top">All models</a>'
         following = NEXT.get(name)
         if following in pages:
             tour = "" if following in UNTOURED else "#tour=1"

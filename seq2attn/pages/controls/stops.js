@@ -164,7 +164,7 @@ const STOPS = [
           endsAsBefore(view)
             ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
-        }. Of other strings? Type banana, and move the weights of its last step.`
+        }. Of every string's? Type banana, and move the weights of its last step.`
     }
   },
   {
@@ -288,7 +288,7 @@ function tellNext(view) {
   const [from, to] = weightsAt(view, 1)
   return to.j === from.j
     ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The row
-      above moved it only a little: how far the decoder is, its state knows.`
+      above moved it only a little: here its state knows how far the decoder is.`
     : `It attends to ${place(to)}, with ${to.shown}, no longer to position ${from.j + 1}: it goes
       on from where it was.`
 }
