@@ -318,7 +318,7 @@ def test_everything_to_use_has_a_name(show, browser):
     """
     used = {"button", "slider", "textbox", "checkbox", "combobox"}
     named = used | {"image", "img", "application", "region", "navigation", "complementary", "group"}
-    for name, fragment, parts in (("both", "", 12), ("scaled", "tour=4", 8)):
+    for name, fragment, parts in (("both", "", 12), ("scaled", "tour=6", 8)):
         run = show(name, fragment=fragment)
         run("setWeight(0, 1, 1); by('palette').open = by('help').open = true")
         told = browser.spoken()

@@ -288,7 +288,7 @@ function tellNext(view) {
   const [from, to] = weightsAt(view, 1)
   return to.j === from.j
     ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The row
-      above moved it only a little: here its state knows how far the decoder is.`
+      above moved it only a little: here its state knows how far it is.`
     : `It attends to ${place(to)}, with ${to.shown}, no longer to position ${from.j + 1}: it goes
       on from where it was.`
 }
