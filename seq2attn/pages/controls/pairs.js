@@ -74,9 +74,10 @@ const PAIR_STOPS = [
     press: "Uncover both",
     act: () => chooseFirstWrong(oneWay()),
     tell: () => `The largest weights of ${oneWay().spec.name} are at
-      ${peaks(oneWay())} (in step 2 ${strongest(oneWay(), 1).shown}). It begins where the first letter to be written is,
-      and cannot go back to the others: what it writes of them, only its
-      state can tell it. ${sampled()}`
+      ${peaks(oneWay())} (in step 2 ${strongest(oneWay(), 1).shown}).
+      It begins where the first letter to be written is, and cannot go
+      back to the others: what it writes of them, only its state can tell
+      it. ${sampled()}`
   },
   {
     title: "Will both be right?",
