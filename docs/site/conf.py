@@ -86,11 +86,11 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "root": ("why divide by √D?", "Guess how much the best of eight keys gets, then uncover it."),
     "division": (
-        "s · W h in training",
+        "in training: s · W h",
         "s · W h with W drawn large (variance 1): divided by √D and not, on the same batches.",
     ),
     "gru": (
-        "s · h in training",
+        "in training: s · h",
         "s · h of a GRU's states, divided by √D and not, on the same batches.",
     ),
     "scores": (

@@ -223,7 +223,8 @@ const PAIR_STOPS = [
       of step 1 is ${each(view => strongest(view, 0).shown)}.
       ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on
       what they were trained on, scores may differ elsewhere: type other
-      strings. Other tasks are in the leaderboard of mechanisms.`
+      strings. Other tasks:
+      «studies/leaderboard.html|leaderboard of mechanisms».`
   }
 ]
 
