@@ -416,7 +416,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert seen[0] == "❚❚ pause"
     assert label == "▶ play"
     assert lit is False
-    paces = [[step, part, 350 if step else 900] for step in range(steps) for part in parts]
+    paces = [[step, part, 220 if step else 800] for step in range(steps) for part in parts]
     assert seen[1:] == paces
     run = show()
     look = (

@@ -51,13 +51,16 @@ const LEARNING_STOPS = [
       Which one will have more strings right after ${batches()} batches?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
-    tell: () => `At width ${data.models[0].about.width}, ${each(({number}) =>
-      percent(latest()[number].whole)
-    )} of ${EXAM.strings} new strings are right, all
-      as long as the longest of training. Of so few, shares less than 20 % apart may
-      be luck. This is who learns faster, not what either can learn: press Train, and
-      see whether the other one arrives, too. (The loss may jump up, and the share down
-      with it: go on, and both come back.)`
+    tell: () => `${each(({number}) => percent(latest()[number].whole))} of
+      ${EXAM.strings} new strings are right, all as long as the longest of
+      training. Of so few, shares less than 20 % apart may be luck. This is
+      who learns faster, not what either can learn: press Train, and see
+      whether the other one arrives, too. (The loss may jump up, and the share
+      down with it: go on, and both come back.) ${
+        bothAttend()
+          ? "Why, for √D: the end of «root.html|why divide by √D?»."
+          : ""
+      }`
   },
   {
     title: "Letters and strings",

@@ -106,7 +106,11 @@ const PAIR_STOPS = [
       )
       return `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is
         the first that is wrong. ${largest.join(" ")} ${sampled()}
-        ${hasWindow() ? "A window is wrong where what a step needs lies outside it." : ""}`
+        ${
+          hasWindow()
+            ? "What that step needs lies outside. How others are right: next."
+            : ""
+        }`
     }
   },
   {
@@ -139,7 +143,8 @@ const PAIR_STOPS = [
     tell: () => {
       const closing = hasWindow()
         ? `Step 1 writes the last letter, outside its window: it came that way. Give
-          any position of step 1 all attention, and ${loser.spec.name} writes the same.`
+          any position of step 1 all attention: ${loser.spec.name} writes the
+          same, whatever the other one does.`
         : `Training helps, too: after four times as much, 64 numbers carry 12 letters in
           .9 of strings, before in .1.`
       return `${judged(loser)} What attention does not bring has to come through one

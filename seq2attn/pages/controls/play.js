@@ -1,7 +1,7 @@
 // Playing the decoding: part after part of a step is highlighted, step after step.
 
-const PACE = 900 // milliseconds for a part of the first step that is played
-const FASTER = 350 // and for those of later steps
+const PACE = 800 // milliseconds for a part of the first step that is played
+const FASTER = 220 // and for those of later steps
 
 let playing = 0 // the timer while it plays, else 0
 let afterwards = null // what the tour does once when playing, or training, ends
