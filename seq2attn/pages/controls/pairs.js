@@ -98,20 +98,16 @@ const PAIR_STOPS = [
       } on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(loser),
-    tell: () => {
-      const attending = views.filter(({attends}) => attends)
-      const largest = attending.map(
-        view =>
-          `There ${view.spec.name} attends most to ${place(strongest(view))}.`
-      )
-      return `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is
-        the first that is wrong. ${largest.join(" ")} ${sampled()}
-        ${
-          hasWindow()
-            ? "What that step needs lies outside. How others are right: next."
-            : ""
-        }`
-    }
+    tell: () => `${loser.spec.name} writes ${answerOf(loser)}. Step
+      ${state.step + 1} is the first that is wrong. ${
+        winner.attends
+          ? `There ${winner.spec.name} attends most to ${place(strongest(winner))}.`
+          : ""
+      } ${
+        hasWindow()
+          ? "What that step needs lies outside. How others are right: next."
+          : ""
+      } ${sampled()}`
   },
   {
     title: "What does attention bring?",
@@ -173,7 +169,6 @@ const PAIR_STOPS = [
     start: () => {
       chooseFirstWrong(loser)
       choose(state.step, strongest(winner).j)
-      showScores(winner)
     },
     ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Its
       memory, C, adds up the attention that each position has had, and
@@ -181,13 +176,16 @@ const PAIR_STOPS = [
       ${positions(view)[state.position]}: C is 0 there before each step.
       Which letter will it then write too often?`,
     press: "Forget it",
-    act: () => forget(state.position),
-    tell: () => `It now writes ${answerOf(winner)}: a later step reads
-      there again, and ${less(rightText(winner), answerOf(winner))} is
-      left out. What has the memory kept from happening? To be read twice,
-      which leaves something out: that is what coverage is for. Try other
-      positions: choose a cell in the map of ${winner.spec.name}, and
-      press “forget it”.`
+    act: () => {
+      forget(state.position)
+      choose(firstChanged(winner), state.position)
+    },
+    tell: () => `It now writes ${answerOf(winner)}: step ${state.step + 1}
+      reads there again, and ${less(rightText(winner), answerOf(winner))}
+      is left out. So what had the memory kept from happening? To read
+      twice, and so to leave something out: that is what coverage is for.
+      Try other positions: choose a cell in the map of
+      ${winner.spec.name}, and press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
