@@ -164,7 +164,8 @@ const STOPS = [
           endsAsBefore(view)
             ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
-        }. Of every string's? Type banana, and move the weights of its last step.`
+        }. Of every string's? Type banana,
+        and let its last step attend to the last a.`
     }
   },
   {
