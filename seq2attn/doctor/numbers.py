@@ -1,5 +1,6 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -188,11 +189,17 @@ def parameters(subject: Subject) -> Found:
 
     Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
     keys, if an argument that is no mask is left out, if keys are given that are projected already,
-    or if most parameters get no gradient, as in a module that holds more than the attention.
+    or if most parameters get no gradient, as in a module that holds more than the attention. A
+    number that is given as 0 may be a factor, and is 1 here.
     """
     if subject.is_image:
         return
     call = subject.call
+    ones = {name: "1.0" for name, text in call.given.items() if text == "0"}
+    with_ones = replace(subject, call=replace(call, given={**call.given, **ones}))
+    with contextlib.suppress(Exception):  # it is a whole number, such as a position
+        with_ones.output(subject.given.free)
+        subject = with_ones
     texts = {**call.given, call.mask: call.form}
     for name in required(function_of(call.attention)):
         is_given = texts.get(name, "None") != "None"

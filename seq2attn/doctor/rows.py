@@ -162,7 +162,8 @@ def queries(subject: Subject) -> Found:
             reach = reach.triu()
         most = float((reach - reach.diag().diag()).max())
         if most > CLOSE:
-            yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+            if not _are_normalised(subject, given.query):
+                yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
         elif subject.seen.all():  # the last query is no later than the others
             fewer = given._replace(query=given.query[:, :-1])
             with contextlib.suppress(Exception):  # what it is given beside them fits all
@@ -186,6 +187,16 @@ def _compete(subject: Subject) -> bool:
     return False
 
 
+def _are_normalised(subject: Subject, queries: Tensor) -> bool:
+    """Return whether the queries are the places of an image, and normalised over all of these, as
+    where the style of another one is transferred: the same number added to all changes no weight.
+    """
+    moved = subject.run(subject.given.free._replace(query=queries + 1))
+    weights = zip(subject.free.weights, moved.weights, strict=True)
+    is_image = "query.mT[:, :, None]" in subject.call.text
+    return is_image and bool(subject.free.weights) and all(gap(*both) < CLOSE for both in weights)
+
+
 def _of_query(subject: Subject, given: Inputs) -> float:
     """Return how much other queries change the weights. What is returned counts only if no weights
     were caught, as it may follow a query by a residual connection alone.
@@ -204,7 +215,8 @@ def rows_mixed(subject: Subject) -> Found:
     rows, last = subject.free.output.size(1), subject.last_use
     has_rows = 1 < rows == subject.queries(subject.given)
     # of sorted queries, a row of weights may be any query's
-    if last is None or not has_rows or subject.free.watch.is_sorted or subject.is_image:
+    may_mix = subject.free.watch.is_sorted or subject.is_image or subject.joins_neighbours
+    if last is None or not has_rows or may_mix:
         return
     for row in range(rows):
         most, second = subject.more(last, row=row).amax(0).topk(2).values

@@ -111,6 +111,14 @@ class Subject:
         return any(isinstance(part, nn.GroupNorm) for part in self.module.modules())
 
     @property
+    def joins_neighbours(self) -> bool:
+        """Whether a convolution, or a recurrent layer, joins places next to each other"""
+        return any(
+            isinstance(part, nn.RNNBase) or max(getattr(part, "kernel_size", ()) or (1,)) > 1
+            for part in self.module.modules()
+        )
+
+    @property
     def constant(self) -> set[int]:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
