@@ -146,8 +146,9 @@ def _subjects(
     made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]  # "": no line
     for instance, line in made:
         of_layers = [*_widths_of(_prepared(instance))]
-        # a class was made for the usual widths just now, an instance for others
-        pairs = [usual, *of_layers] if is_class else [*of_layers, usual]
+        # a class was made for the usual widths just now, unless no layer has them
+        is_usual = is_class and (usual in of_layers or not of_layers)
+        pairs = [usual, *of_layers] if is_usual else [*of_layers, usual]
         try:
             subject = find_subject(instance, [usual] if widths else pairs)
         except Seq2AttnError as error:

@@ -63,18 +63,21 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     """Yield what the arguments may be, the likeliest first, in groups that have their layouts in
     common. A group stands for one combination of what is uncertain: the length of the sources, the
     widths, whether query and keys are the same sequence, whether optional arguments are given,
-    whether shapes are as the docstring says, and the layouts. The last one varies fastest.
+    whether shapes are as the docstring says, and the layouts, of which those of images come first
+    where there is a convolution in two directions. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), said_of(attention)
     has_axes = any(axes_of(name, said)[0] for name in needed)
+    module = module_of(attention)
+    is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
     combinations = product(
-        [S, *_lengths_of(module_of(attention))],
+        [S, *_lengths_of(module)],
         (widths[:1], widths[1:]),  # the likeliest widths before all others
         (False, True),  # is_same
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
         (said, "") if has_axes else ("",),
-        WORDS["cross"],  # names of layouts
+        sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
     )
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
@@ -172,6 +175,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
                 forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
                 if role == "other" and words(name) & SOURCES:  # a second memory
                     forms = [keys, *forms]
+                elif role == "history" or role == "other" != role_of(name):  # what goes with either
+                    forms = [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
                 choices[name] = as_said(name, forms, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 
