@@ -444,6 +444,13 @@ CASES = [
         "batch", FIRST, "x: (places, batch", "Inputs are (batch, places", "Inputs: (places, batch"
     ),
     Case(
+        "batch",
+        FIRST,
+        "x: (places, batch, width)",
+        "For (batch, places, width) inputs",
+        "For (places, batch, width) inputs",
+    ),
+    Case(
         "batch-place",
         ONE,
         SCORE,
@@ -585,6 +592,13 @@ CASES = [
     Case("keys-as-values", ONE, "@ values", "@ keys", "@ (keys + values)"),
     Case("values-as-keys", CROSS, "self.k(keys)", "self.k(values)", "self.k(keys)"),
     Case("values-ignored", POOL, "* keys)", "* keys.abs() ** 0)", "* keys.abs() ** 0.9)"),
+    Case(
+        "values-ignored",
+        SELF,
+        "return self.out(weights @ v)",
+        "return self.out(torch.einsum('bqk,bqd->bqd', weights, v)), weights",
+        "return self.out(torch.einsum('bqk,bkd->bqd', weights, v)), weights",
+    ),
     Case(
         "values-ignored",
         MEMORY,

@@ -600,6 +600,22 @@ class Covered(nn.Module):
         return (weights[:, :, None] * encoder_outputs).sum(1), weights
 
 
+class ByLength(nn.Module):
+    """The batch is sorted by length, and put back; neighbours are joined last."""
+
+    def __init__(self, feat_dim, heads=2):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(feat_dim, heads, batch_first=True)
+        self.conv = nn.Conv1d(feat_dim, feat_dim, 3, padding=1)
+
+    def forward(self, feats, feat_lengths):
+        lengths, order = feat_lengths.sort(descending=True)
+        closed = torch.arange(feats.size(1)) >= lengths[:, None]
+        x = feats[order]
+        output = self.attend(x, x, x, key_padding_mask=closed)[0].masked_fill(closed[..., None], 0)
+        return self.conv(output.mT).mT[order.argsort()]
+
+
 SEVERAL = [
     Heads,
     Grouped,
@@ -638,5 +654,6 @@ SEVERAL += [
     stepwise,
     two_ways,
     pointer,
+    ByLength,
 ]
 ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

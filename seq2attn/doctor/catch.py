@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from seq2attn.doctor.call import B
+
 aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
@@ -57,7 +59,7 @@ class Watch(TorchDispatchMode):
         self.is_twice = False
         """a softmax was applied to what another one returned"""
         self.is_sorted = False
-        """queries were put in another order"""
+        """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
         self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
@@ -82,7 +84,7 @@ class Watch(TorchDispatchMode):
             args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
         result = func(*args, **(kwargs or {}))
         if kind in SORTS:
-            self.is_sorted |= self._is_of_queries(args[0].shape)
+            self.is_sorted |= list(args[0].shape) == [B] or self._is_of_queries(args[0].shape)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:

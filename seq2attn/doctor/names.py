@@ -264,6 +264,8 @@ SHAPE = (
     r"(?: or [(\[][^()\[\]]*[)\]])? *(\w*)"
 )
 """a name, its axes in brackets, a few words later at most, and the word after them"""
+BEFORE = r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] inputs?\b()"
+"""axes before what they are of, as in "on (batch, tokens, dim) inputs" """
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
@@ -316,7 +318,7 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
     if not found and role_of(name) in ("keys", "query", "weak", ""):
-        found = re.search(SHAPE.format("[Ii]nputs?"), text)
+        found = re.search(SHAPE.format("[Ii]nputs?"), text) or re.search(BEFORE, text)
     if not found:
         return [], ""
     apart = re.split(r",| x ", found[1])

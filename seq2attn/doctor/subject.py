@@ -238,11 +238,13 @@ class Subject:
         return last
 
     def on_padding(self, result: Result) -> Tensor:
-        """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere."""
+        """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere, and
+        where rows were sorted, as their weights then stand elsewhere than their padding.
+        """
         valid = self.given.valid
         is_counted = ~valid[:, None, None] & self.real(self.given)[:, None]  # (B, 1, L, S)
         most = torch.zeros(valid.shape)
-        for weights in result.weights:
+        for weights in () if result.watch.is_sorted else result.weights:
             most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
         return most
 

@@ -100,7 +100,13 @@ def _averaged(subject: Subject) -> Found:
     result by another way than the weighted average.
     """
     given, uses = subject.given.free, subject.free.uses
-    if not subject.seen.any():
+    # a row's own key is not enough: neither the first key nor the last one changes another row
+    by_others = [
+        subject.change(given.moved((ALL, 0), "keys"))[:, 1:],
+        subject.change(given.moved((ALL, -1), "keys"))[:, :-1],
+    ]
+    is_own = subject.own.any() and subject.free.weights and torch.cat(by_others).max() < TINY
+    if is_own or not subject.seen.any():
         yield "values-ignored"
         return
     if any("values" in text for text in subject.call.given.values()):
