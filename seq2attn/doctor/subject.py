@@ -114,7 +114,8 @@ class Subject:
     def joins_neighbours(self) -> bool:
         """Whether a convolution, or a recurrent layer, joins places next to each other"""
         return any(
-            isinstance(part, nn.RNNBase) or max(getattr(part, "kernel_size", ()) or (1,)) > 1
+            isinstance(part, nn.RNNBase)
+            or (isinstance(part, nn.Conv1d | nn.Conv2d) and max(part.kernel_size) > 1)
             for part in self.module.modules()
         )
 

@@ -193,6 +193,8 @@ def returned(subject: Subject) -> Found:
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:
             continue
+        if result.watch.is_sorted:  # and what is returned may be put back
+            continue
         is_token = subject.real(given)[:, None]
         shown = result.returned.masked_fill(~is_token, 0)
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
