@@ -13,16 +13,18 @@ function readData({textContent: text, dataset}) {
 }
 
 // The CRC-32 of an ASCII text as eight hexadecimal digits, as Python's zlib.crc32 computes it when
-// the page is written. 0xedb88320 is the polynomial of CRC-32, its bits reversed.
+// the page is written: by a table of what each of the 256 bytes adds. 0xedb88320 is the polynomial
+// of CRC-32, its bits reversed.
 function checksum(text) {
+  const added = Int32Array.from({length: 256}, (_, byte) => {
+    let rest = byte
+    for (let bit = 0; bit < 8; bit++)
+      rest = (rest >>> 1) ^ (rest & 1 ? 0xedb88320 : 0)
+    return rest
+  })
   let crc = -1
-  for (let k = 0; k < text.length; k++) {
-    crc ^= text.charCodeAt(k)
-    for (let bit = 0; bit < 8; bit++) {
-      const divisor = crc & 1 ? 0xedb88320 : 0
-      crc = (crc >>> 1) ^ divisor
-    }
-  }
+  for (let k = 0; k < text.length; k++)
+    crc = (crc >>> 8) ^ added[(crc ^ text.charCodeAt(k)) & 255]
   const unsigned = ~crc >>> 0
   return unsigned.toString(16).padStart(8, "0")
 }
