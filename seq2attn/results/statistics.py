@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
+DRAWN_AT_ONCE = 50_000  # sources in some of its resamples
 DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
@@ -61,12 +62,16 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     random = numpy.random.default_rng(seed)
     numbers = numpy.array([parts, wholes], dtype=float)  # (2, N)
     count = numbers.shape[1]
-    ratios = []
-    for _ in range(RESAMPLES):
-        times = numpy.bincount(random.integers(count, size=count), minlength=count)
-        part, whole = numbers @ times  # each source as often as it was drawn
-        ratios.append(part / whole)
-    low, high = numpy.quantile(ratios, [0.025, 0.975])
+    sums = []
+    at_once = max(1, DRAWN_AT_ONCE // count)
+    for first in range(0, RESAMPLES, at_once):
+        rows = numpy.arange(min(at_once, RESAMPLES - first))[:, None]
+        drawn = count * rows + random.integers(count, size=(len(rows), count))
+        # each source as often as it was drawn, a row for each resample
+        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        sums.append(numbers @ times.T)
+    part, whole = numpy.concatenate(sums, axis=1)
+    low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)
     value = float(part / whole)
     return Estimate(value, min(value, float(low)), max(value, float(high)))
