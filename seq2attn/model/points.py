@@ -180,10 +180,12 @@ def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
     (name of the attribute, index in the tuple or 0, point).
     """
     for attribute, value in vars(module).items():
-        members = value if isinstance(value, tuple) else (value,)
-        for index, member in enumerate(members):
-            if isinstance(member, Point):
-                yield attribute, index, member
+        if isinstance(value, Point):
+            yield attribute, 0, value
+        elif isinstance(value, tuple):
+            for index, member in enumerate(value):
+                if isinstance(member, Point):
+                    yield attribute, index, member
 
 
 def _public_name(path: str, name: str) -> str:
