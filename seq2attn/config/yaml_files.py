@@ -127,9 +127,9 @@ def write_yaml(value: Any, *, width: int = 110) -> str:
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width))
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Quotes text that `_Loader` would read as something else, such as `0123456789`, which PyYAML
-    leaves unquoted.
+    leaves unquoted. In C, where PyYAML comes with it, it takes a quarter of the time.
     """
 
 
