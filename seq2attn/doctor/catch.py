@@ -20,6 +20,8 @@ PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
 SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
 SORTS = {aten.sort, aten.topk}
+NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, aten.sum, aten.mul}
+"""the operations that say something of weights: the others run as they are"""
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -72,6 +74,8 @@ class Watch(TorchDispatchMode):
         `freeze`.
         """
         kind = getattr(func, "overloadpacket", None)
+        if kind not in NOTED:
+            return func(*args, **(kwargs or {}))
         args = list(args)
         index = len(self.uses)  # of the use that this operation may be
         if kind in PRODUCTS:
