@@ -237,6 +237,27 @@ class Attention(nn.Module):
 """places come first"""
 
 
+WINDOWS = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width, window_size=4):
+        super().__init__()
+        self.window_size, self.shift = window_size, window_size // 2
+        self.attend = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    def forward(self, x):
+        "x: (B, H, W, width)"
+        batch, height, width, size = x.shape
+        moved = x.roll((-self.shift, -self.shift), (1, 2))
+        shape = batch, height // self.window_size, self.window_size, -1, self.window_size, size
+        windows = moved.view(shape).transpose(2, 3)
+        flat = windows.reshape(-1, self.window_size ** 2, size)
+        output = self.attend(flat, flat, flat)[0].view(windows.shape).transpose(2, 3)
+        return x + output.reshape(x.shape).roll((self.shift, self.shift), (1, 2))
+"""
+"""shifted windows of an image"""
 LAYER = """\
 from torch import nn
 
@@ -449,6 +470,13 @@ CASES = [
         "x: (places, batch, width)",
         "For (batch, places, width) inputs",
         "For (places, batch, width) inputs",
+    ),
+    Case(
+        "windows-moved",
+        WINDOWS,
+        ".roll((self.shift, self.shift), (1, 2))",
+        "",
+        ".roll((self.shift, self.shift), dims=(1, 2))",
     ),
     Case(
         "batch-place",

@@ -94,6 +94,8 @@ class Call:
     """arguments that are given by their place, without a name"""
     by_row: bool = False
     """it takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
+    after: str = ""
+    """what joins the axes of an image in the result: ".flatten(1, 2)" """
 
     @property
     def inputs(self) -> str:
@@ -107,7 +109,7 @@ class Call:
         given = {**self.given, self.mask: self.form}
         given.pop("", None)  # it takes no mask
         texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
-        text = f"attention({', '.join(texts)})"
+        text = f"attention({', '.join(texts)}){self.after}"
         if self.by_row:
             # "different": otherwise vmap refuses random numbers, such as those of dropout
             return (

@@ -53,6 +53,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.padded_first,
     pairs.pairs,
     masks.places,
+    masks.windows,
     masks.named,
     steps.decoding,
     masks.required,

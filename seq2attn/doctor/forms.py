@@ -37,6 +37,7 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 RANKED = 2000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
+SIDE, WIDEST = 6, 14  # of an image, whose places are then more than the width of a head
 Widths = tuple[int, int]
 """of the query and of the keys"""
 
@@ -52,7 +53,7 @@ class Meaning(NamedTuple):
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
-    """of queries and keys: "plain", "heads", "channels", "rows" or "equal" """
+    """of queries and keys: "plain", "heads", "channels", "rows", "equal" or "images" """
     widths: Widths
     length: int
     said: str
@@ -161,9 +162,19 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     placed = {name for name, one in parameters.items() if one.kind is PLACED}
     by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
+    length = meaning.length
+    if meaning.layouts == "images":
+        # of a module that has a number, as of a window: at least two windows
+        side = SIDE if length == S else length * max(2, -(-SIDE // length))
+        length = side**2
+        if side > WIDEST:
+            return
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
-        queries = meaning.length if queries == S else queries  # as many as keys
-        inputs = draw(*meaning.widths, queries, length=meaning.length)
+        queries = length if queries == S else queries  # as many as keys
+        inputs = draw(*meaning.widths, queries, length=length)
+        if "SIDE" in keys:
+            keys = keys.replace("SIDE", str(side))
+            call = replace(call, after=".flatten(2)" if "mT" in keys else ".flatten(1, 2)")
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}

@@ -4,6 +4,7 @@ row sees at all.
 
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -211,6 +212,19 @@ def places(subject: Subject) -> Found:
         yield "keys-hidden" if is_wrong else "pattern", ", ".join(map(str, hidden))
     if subject.by_position:
         yield "position"
+
+
+def windows(subject: Subject) -> Found:
+    """Places of an image that see the same others see each other, as they are in one window."""
+    if not subject.call.after or not subject.own.any() or subject.is_causal:
+        return
+    seen = subject.seen
+    for one, other in combinations(range(len(seen)), 2):
+        pair = [one, other]  # a residual connection shows each its own place
+        others = seen[pair].index_fill(1, torch.tensor(pair), False)
+        if others[0].any() and torch.equal(*others) and not (seen[one, other] and seen[other, one]):
+            yield ("windows-moved",)
+            return
 
 
 def _band(subject: Subject) -> Found:

@@ -94,10 +94,11 @@ class Subject:
 
     @property
     def is_image(self) -> bool:
-        """Whether keys are given as an image (B, 1, S, D) of one row, of which a module may gather
-        windows
+        """Whether keys are given as an image, one row (B, 1, S, D) or square, of which a module may
+        gather windows
         """
-        return any("keys[:, None]" in text for text in self.call.given.values())
+        is_row = any("keys[:, None]" in text for text in self.call.given.values())
+        return is_row or bool(self.call.after)
 
     @property
     def is_local(self) -> bool:
