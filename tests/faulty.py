@@ -237,6 +237,28 @@ class Attention(nn.Module):
 """places come first"""
 
 
+LISTED = """\
+import torch
+from torch import nn
+
+class Head(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width // 4) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).mT / self.q.out_features ** 0.5
+        return scores.softmax(-1) @ self.v(x)
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.heads = nn.ModuleList(Head(width) for _ in range(4))
+
+    def forward(self, x):
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+"""
+"""heads in a list"""
 WINDOWS = """\
 import torch
 from torch import nn
@@ -796,6 +818,20 @@ CASES = [
         "valid is not None:",
         "valid is not None and not self.training:",
         "valid is not None:",
+    ),
+    Case(
+        "mask-in-training",
+        SELF.replace("apart > 99", "apart > 0"),
+        "scores.masked_fill(closed, -math.inf)",
+        "nn.functional.dropout(scores.masked_fill(closed, -1e9), 0.5, self.training)",
+        "nn.functional.dropout(scores, 0.5, self.training).masked_fill(closed, -1e9)",
+    ),
+    Case(
+        "heads-repeated",
+        LISTED,
+        "nn.ModuleList(Head(width) for _ in range(4))",
+        "nn.ModuleList([Head(width)] * 4)",
+        "nn.ModuleList([Head(width) for _ in range(4)])",
     ),
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(

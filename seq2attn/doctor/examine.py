@@ -39,6 +39,7 @@ RULES: tuple[engine.Rule, ...] = (
     rows.queries,
     rows.rows_mixed,
     scale.shared,
+    scale.repeated,
     scale.normalised,
     weights.used,
     weights.residual,

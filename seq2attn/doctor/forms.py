@@ -162,7 +162,7 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     placed = {name for name, one in parameters.items() if one.kind is PLACED}
     by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
-    length = meaning.length
+    length, side = meaning.length, 0
     if meaning.layouts == "images":
         # of a module that has a number, as of a window: at least two windows
         side = SIDE if length == S else length * max(2, -(-SIDE // length))
@@ -172,9 +172,9 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
         queries = length if queries == S else queries  # as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
-        if "SIDE" in keys:
-            keys = keys.replace("SIDE", str(side))
-            call = replace(call, after=".flatten(2)" if "mT" in keys else ".flatten(1, 2)")
+        joined = ".flatten(2)" if "mT" in keys else ".flatten(1, 2)"
+        call = replace(call, after=joined if "SIDE" in keys else "")
+        keys = keys.replace("SIDE", str(side))
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}

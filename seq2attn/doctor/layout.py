@@ -71,7 +71,7 @@ def _orders(subject: Subject) -> list[str]:
     of their rows reaches the output of every query.
     """
     given = subject.given.free
-    place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
+    place = subject.queries(given) - 1  # no earlier row of causal queries sees it
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
     calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]

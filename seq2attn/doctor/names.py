@@ -2,6 +2,7 @@
 number a constructor takes.
 """
 
+import contextlib
 import inspect
 import re
 import tomllib
@@ -345,6 +346,19 @@ def said_of(attention: Any, first: bool = False) -> str:
     docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
     docs = [doc.strip() for doc in docs if doc]
     return "\n".join(doc.partition("\n")[0] if first else doc for doc in docs)
+
+
+def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
+    """Return what `documented` does, of the docstrings of an attention, or else of the comments in
+    its function.
+    """
+    told = documented(mask, said_of(attention))
+    if told[0] is None:
+        with contextlib.suppress(OSError, TypeError):  # its source is not known
+            source = inspect.getsource(function_of(attention))
+            comments = re.findall(r"^ *# *(.*)", source, re.MULTILINE)
+            told = documented(mask, "\n".join(comments))
+    return told
 
 
 CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}

@@ -277,13 +277,24 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training, padding is masked as well."""
-    with unchanged(subject.module), dropout(subject.module, 0.0):
-        for part in subject.module.modules():  # but for batch norms, which would mix rows
-            part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
-        most = float(subject.on_padding(subject.run(subject.given)).max())
-        if most > TINY:
-            yield "mask-in-training", most
+    """In training, padding and later places are masked as well, also where there is dropout."""
+    given = subject.given
+    for rate in (0.0, 0.5):
+        with unchanged(subject.module), dropout(subject.module, rate):
+            for part in subject.module.modules():  # but for batch norms, which would mix rows
+                part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
+            most = float(subject.on_padding(subject.run(given)).max())
+            if most > TINY:
+                yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
+                return
+            if subject.is_causal:
+                results = []
+                for one in (given.free, given.free.moved((ALL, -1), "keys")):
+                    torch.manual_seed(0)  # the same numbers are dropped
+                    results.append(subject.output(one)[:, :-1])
+                if (by := subject.differ(*results)) > CLOSE:
+                    yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
+                    return
 
 
 # ---- scores ----

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B
-from seq2attn.doctor.names import WORDS, documented, module_of, words
+from seq2attn.doctor.names import WORDS, documented_by, module_of, words
 from seq2attn.doctor.rows import Recorder
 from seq2attn.doctor.subject import CLOSE, TINY, Subject
 from seq2attn.findings.engine import Found
@@ -66,7 +66,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
             left = [float((weights * closed).abs().max()) for weights in result.weights]
             if not left or max(left) < TINY:
                 # it closes them; but does its docstring say so of True, or of False?
-                told, quoted = documented(name, subject.said)
+                told, quoted = documented_by(subject.call.attention, name)
                 if None not in (told, means_closed) and told != means_closed:
                     yield "mask-inverted", name, f'its docstring, "{quoted}",'
                 return

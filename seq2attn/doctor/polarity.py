@@ -12,7 +12,7 @@ import torch
 from seq2attn.doctor.call import B, Call, padded
 from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.names import OF_TOKENS, WORDS, documented, masks_of, said_of, words
+from seq2attn.doctor.names import OF_TOKENS, WORDS, documented_by, masks_of, words
 from seq2attn.doctor.subject import Result, Subject
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -56,7 +56,7 @@ def _tried(
     first that keeps padding out; and what the forms before it raised that do not work.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
-    is_of_truth = "true" in documented(mask, subject.said)[1].lower()
+    is_of_truth = "true" in documented_by(subject.call.attention, mask)[1].lower()
     # a docstring that calls it added, and does not say what True means, has these forms come first
     if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.said):
         forms.sort(key=lambda form: WORDS["added"] not in form)
@@ -105,9 +105,13 @@ def _together(
     texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}  # [0] is "None"
     # keys are given twice, so one of them is a second memory, whose padding still gets through: its
     # mask is like that of the first
-    if [*call.given.values()].count(call.given[meaning.roles["keys"][0]]) > 1:
+    of_keys = call.given[meaning.roles["keys"][0]]
+    if [*call.given.values()].count(of_keys) > 1:
         texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
+    if doubt in texts and not others and len(texts) > 1:  # or it has none, and no padding either
+        others = [name for name, text in call.given.items() if text == of_keys][1:]
+        texts[doubt] = of_keys.replace("keys", "(0 * keys[:, :4])")
     if doubt in texts and others:
         given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
         other = replace(subject, call=replace(subject.call, given=given))
@@ -134,8 +138,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
     which cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through.
     """
     is_inverse = "~" in call.form  # True = padding
-    is_padding, quoted = documented(call.mask, said_of(call.attention))
-    by = f'its docstring, "{quoted}",'
+    is_padding, quoted = documented_by(call.attention, call.mask)
+    by = f'its documentation, "{quoted}",'
     if is_padding is None and words(call.mask) & (MEANT | OF_TOKENS):
         is_padding, by = means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}

@@ -6,7 +6,7 @@ from math import nan
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.doctor.call import B, arrange, orders_of
@@ -88,6 +88,19 @@ def shared(subject: Subject) -> Found:
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
             return
+
+
+def repeated(subject: Subject) -> Found:
+    """Heads in a list are modules of their own: one and the same gives all of them one result.
+
+    The same layer one after the other, which shares its parameters on purpose, has other weights
+    each time.
+    """
+    lists = (part for part in subject.module.modules() if isinstance(part, nn.ModuleList))
+    if any(len(one) > len({*one}) for one in lists):
+        weights = [use.weights for use in subject.free.uses]
+        if len(weights) > 1 and all(torch.equal(weights[0], other) for other in weights):
+            yield "heads-repeated", len(weights)
 
 
 def normalised(subject: Subject) -> Found:

@@ -134,6 +134,8 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
         return replace(subject, call=replace(subject.call, attention=fresh)).output(inputs)
 
     before = fresh_output(given)
+    if subject.call.by_row and subject.is_apart:
+        raise ValueError("what was taken for a sequence is a batch")
     if subject.length != S and subject.free.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):

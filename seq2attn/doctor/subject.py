@@ -158,7 +158,8 @@ class Subject:
         if self.shown:
             # (B, L, S, H), then (B, H, L, S)
             shown = settle(returned[self.shown[0]], *sizes, given.keys.size(1)).movedim(3, 1)
-            is_log = shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3
+            # of no more than 1 in sum: masked after a log_softmax, they may be less
+            is_log = shown.max() <= 0 and 0 < shown.exp().sum(-1).max() < 1 + 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
                 weights = [shown]
@@ -304,6 +305,13 @@ class Subject:
         """
         rows, places = self.free.output.size(1), self.given.keys.size(1)
         return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it attends to itself, and the first and the last key change no other row"""
+        by_first = self.change(self.given.free.moved((ALL, 0), "keys"))[:, 1:]
+        by_last = self.change(self.given.free.moved((ALL, -1), "keys"))[:, :-1]
+        return bool(self.own.any()) and max(by_first.max(), by_last.max()) < TINY
 
     @property
     def is_causal(self) -> bool:

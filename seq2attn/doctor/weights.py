@@ -38,6 +38,8 @@ def sums(subject: Subject) -> Found:
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
             if not is_wrong:  # or NaN, which is another finding
                 continue
+            if _hides_all(subject):
+                return
             if valid.all():
                 code = _cause(subject, weights)
             else:
@@ -46,6 +48,14 @@ def sums(subject: Subject) -> Found:
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
             return
+
+
+def _hides_all(subject: Subject) -> bool:
+    """Return whether a mask hides all keys where there is no padding: it is inverted, as the rules
+    of masks say, and nothing else can be said of the weights.
+    """
+    weights = subject.free.weights
+    return subject.has_mask and bool(weights) and not any(one.any() for one in weights)
 
 
 def _cause(subject: Subject, weights: Tensor) -> str:
@@ -85,6 +95,8 @@ def used(subject: Subject) -> Found:
     if not subject.outputs:
         yield "no-context"
         return
+    if _hides_all(subject):
+        return
     last = subject.last_use  # if there is one, there are weights of each use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
@@ -100,13 +112,7 @@ def _averaged(subject: Subject) -> Found:
     result by another way than the weighted average.
     """
     given, uses = subject.given.free, subject.free.uses
-    # a row's own key is not enough: neither the first key nor the last one changes another row
-    by_others = [
-        subject.change(given.moved((ALL, 0), "keys"))[:, 1:],
-        subject.change(given.moved((ALL, -1), "keys"))[:, :-1],
-    ]
-    is_own = subject.own.any() and subject.free.weights and torch.cat(by_others).max() < TINY
-    if is_own or not subject.seen.any():
+    if (subject.is_apart and subject.free.weights) or not subject.seen.any():
         yield "values-ignored"
         return
     if any("values" in text for text in subject.call.given.values()):
