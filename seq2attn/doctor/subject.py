@@ -311,7 +311,7 @@ class Subject:
         """Whether it attends to itself, and the first and the last key change no other row"""
         by_first = self.change(self.given.free.moved((ALL, 0), "keys"))[:, 1:]
         by_last = self.change(self.given.free.moved((ALL, -1), "keys"))[:, :-1]
-        return bool(self.own.any()) and max(by_first.max(), by_last.max()) < TINY
+        return bool(self.own.any()) and float(torch.cat([by_first, by_last]).max()) < TINY
 
     @property
     def is_causal(self) -> bool:
