@@ -202,7 +202,7 @@ def _has_rows_of_keys(subject: Subject) -> bool:
     """Return whether a result of cross-attention has a row for each key, and not for each query."""
     given = subject.given.free
     returned, _ = subject.raw(given, is_watched=False)
-    shapes = [returned[index].shape for index in subject.outputs]
+    shapes = [one.shape for index, one in enumerate(returned) if index not in subject.shown]
     is_cross = given.query is not None and subject.length != subject.queries(given)
     return is_cross and bool(shapes) and all(subject.length in shape for shape in shapes)
 
