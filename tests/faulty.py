@@ -237,6 +237,21 @@ class Attention(nn.Module):
 """places come first"""
 
 
+EITHER = """\
+import math
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x, context=None):
+        context = x if context is None else context
+        q, k, v = self.q(x), self.k(context), self.v(context)
+        return self.out((q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v)
+"""
+"""to itself, or to what it is given"""
 LISTED = """\
 import torch
 from torch import nn
@@ -648,6 +663,13 @@ CASES = [
         "return self.out(weights @ v)",
         "return self.out(torch.einsum('bqk,bqd->bqd', weights, v)), weights",
         "return self.out(torch.einsum('bqk,bkd->bqd', weights, v)), weights",
+    ),
+    Case(
+        "source-ignored",
+        EITHER,
+        "self.k(context), self.v(context)",
+        "self.k(x), self.v(x)",
+        "self.k(context), self.v(x if context is None else context)",
     ),
     Case(
         "values-ignored",

@@ -350,7 +350,7 @@ CALLS = [
         "word=query[:, 0], hidden=query[:, 0].expand(2, -1, -1)",
     ),
     # what need not be given and has no effect is left out, though its name may be the query's
-    ("x, context=None", "", "return (x @ x.mT / 4.0).softmax(-1) @ x", "attention(x=keys)"),
+    ("x, hidden=None", "", "return (x @ x.mT / 4.0).softmax(-1) @ x", "attention(x=keys)"),
     # what need not be given is left out, though its name has the word of the keys
     (
         "inputs, memory, memory_segment=None",

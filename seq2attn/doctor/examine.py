@@ -42,6 +42,7 @@ RULES: tuple[engine.Rule, ...] = (
     scale.repeated,
     scale.normalised,
     weights.used,
+    weights.sources,
     weights.residual,
     weights.normed,
     numbers.twice,

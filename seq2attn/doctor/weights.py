@@ -2,15 +2,17 @@
 are those that are returned.
 """
 
+import contextlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.names import ROLES, said_of, words
+from seq2attn.doctor.names import ROLES, SOURCES, role_of, said_of, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
@@ -105,6 +107,23 @@ def used(subject: Subject) -> Found:
         yield "unused-weights"
     else:
         yield from _averaged(subject)
+
+
+def sources(subject: Subject) -> Found:
+    """What it may attend to changes the result where it is given: an optional argument with the
+    name of a source, such as `context=None`.
+    """
+    given = subject.call.given
+    text = next((text for text in given.values() if "keys" in text), "")
+    for name, argument in subject.arguments.items():
+        is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
+        if is_source and argument.default is None and name not in given:
+            # a call makes values that are not the keys
+            call = replace(subject.call, given={**given, name: text.replace("keys", "values")})
+            with contextlib.suppress(Exception):  # it takes another form
+                output = replace(subject, call=call).output(subject.given.free)
+                if subject.differ(output, subject.free.output) < TINY:
+                    yield "source-ignored", name
 
 
 def _averaged(subject: Subject) -> Found:
