@@ -237,6 +237,21 @@ class Attention(nn.Module):
 """places come first"""
 
 
+FUSED = """\
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x):
+        axes = 1, 2
+        q, k, v = [layer(x).unflatten(2, (4, -1)).transpose(*axes) for layer in self.layers]
+        output = nn.functional.scaled_dot_product_attention(q, k, v)
+        return output.transpose(*axes).reshape(x.shape)
+"""
+"""in one call of torch's"""
 EITHER = """\
 import math
 from torch import nn
@@ -663,6 +678,13 @@ CASES = [
         "return self.out(weights @ v)",
         "return self.out(torch.einsum('bqk,bqd->bqd', weights, v)), weights",
         "return self.out(torch.einsum('bqk,bkd->bqd', weights, v)), weights",
+    ),
+    Case(
+        "tokens-apart",
+        FUSED,
+        "axes = 1, 2",
+        "axes = 1, 1",
+        "axes = 2, 1",
     ),
     Case(
         "source-ignored",

@@ -99,6 +99,9 @@ def used(subject: Subject) -> Found:
         return
     if _hides_all(subject):
         return
+    if not subject.free.weights and subject.is_apart and re.search("(?i)attention", subject.said):
+        yield "tokens-apart"
+        return
     last = subject.last_use  # if there is one, there are weights of each use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
