@@ -228,6 +228,9 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "EUC-JP, 'かな\\tkana'",
         ),
         ("a.tsv", "ab\tx\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt"),
+        ("a.tsv", "шип2\tщип\n".encode("utf-16-le"), "It is UTF-16LE."),
+        ("a.tsv", "шип2\tщип\n".encode("utf-16-be"), "It is UTF-16BE."),
+        ("a.tsv", "abc\0d\tx\n" * 9, "It is a file of 2 columns"),  # NUL is UTF-8, too
         ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "No two of them"),
         (
             "a.tsv",

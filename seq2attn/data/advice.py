@@ -46,8 +46,20 @@ NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
         "First: save it as CSV, in UTF-8",
     ),
     ("compressed", "PK\x03\x04.*", ".*", 0, "First: unzip FILE"),
-    ("UTF-16BE", "\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16BE -t UTF-8 FILE > utf8.txt"),
-    ("UTF-16LE", ".\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt"),
+    (  # a character is two bytes, of which one is 0 in Latin letters, and in the tab of any script
+        "UTF-16BE",
+        "\0.*|(..)*\0\t.*",
+        ".*\0.*",
+        BAD,
+        "First: iconv -f UTF-16BE -t UTF-8 FILE > utf8.txt",
+    ),
+    (
+        "UTF-16LE",
+        ".\0.*|(..)*\t\0.*",
+        ".*\0.*",
+        BAD,
+        "First: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt",
+    ),
     ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
@@ -139,7 +151,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     filled = [line for line in lines if line.strip()] or [""]  # never empty, for what follows
     if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
-    if _net_read(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
+    if _net_read(lines, form) > 0.8 * len(filled):  # at most a tenth of the lines is malformed
         return _read_with(form, lines, own=form, kind="a file of pairs")
     divided = find_columns(filled, form)
     # Blanks may as well be those of sentences, so another kind of file is looked for first.
@@ -161,7 +173,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
     present = set().union(*(column.keys for column in columns))
-    named = own.differing()  # what the user has set
+    named = own.differing()  # what the user has set, unless it is the default
     # the column of the source, the target and the features, as far as they are known
     wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
@@ -225,7 +237,7 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     notes += [str(one) for one in odd if not one.changes]
     bad, read = len(parsed.problems), len(parsed.rows)
-    sure = not notes and bad <= max(3, BAD * read)
+    sure = not notes and bad <= max(3, BAD * read)  # 3: in a small file, too
     if bad:
         form = replace(form, skip_bad=bad)  # an option that the advice then names, too
         at, problem = min(parsed.problems.items())
@@ -241,7 +253,8 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, Parsed, list[
     """Change the options that surely make pairs odd, such as the separator where blanks stand
     between symbols. Return the format, the lines read in it, and the oddities that are left.
 
-    One change may reveal another oddity, so the lines are read again after each.
+    One change may reveal another oddity, so the lines are read again after each; at most `TRIES`
+    times, in case two changes undo each other.
     """
     for _ in range(TRIES):
         parsed = form.parse_all(lines)
@@ -260,7 +273,7 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, Parsed, list[
 
 
 def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | None:
-    """Return the first kind whose patterns a file fits, and what helps."""
+    """Return the first kind whose patterns a file fits, and what helps; None if it fits none."""
     first = next((line for line in lines if not line.startswith("#")), lines[0])
     for kind, head, body, share, help in kinds:
         if re.fullmatch(head, first) and share_of(body, lines) > share:
@@ -269,10 +282,10 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
 
 
 def _encoded(lines: Texts, path: Path) -> Findings | None:
-    """Show what a line would be in each of the usual encodings, if lines are not UTF-8; only
-    people know which is right.
+    """Show what a line would be in each of the usual encodings, if at least `BAD` of the lines are
+    not UTF-8, else return None; only people know which is right.
     """
-    broken = [line for line in lines if re.search("[\0\ud800-\udfff]", line)]
+    broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]  # `NOT_PAIRS` says why
     if not broken or len(broken) < BAD * len(lines):
         return None
     data = broken[0].encode(errors="surrogateescape")  # the bytes that the file has

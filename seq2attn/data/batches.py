@@ -96,7 +96,9 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
 
 
 def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
-    """Replace this share of the decoder's input by `<pad>`; `<sos>` stays."""
+    """Replace this share of the decoder's input by `<pad>`; `<sos>` stays. A share of 0 draws no
+    number.
+    """
     if not share:
         return batch
     ids = batch.decoder_input
@@ -126,6 +128,7 @@ class TrainingData:
 
         Many batches are drawn together, as a block, which is faster; each is a view of its block.
         """
+        # Blocks depend on task and batch size alone, so that batch n is the same from any `start`.
         longest_target = self.task.target_length(self.task.max_length)
         strings = min(BLOCK, CELLS // longest_target)  # drawn together
         per_block = max(1, strings // self.batch_size)  # batches
@@ -186,7 +189,7 @@ class EpochData(TrainingData):
         for epoch in itertools.count(start // self.per_epoch):
             first = epoch * self.per_epoch
             for number, rows in enumerate(self.epoch_rows(epoch), first):
-                if number < start:  # of the first epoch
+                if number < start:  # in the epoch of `start`, which is drawn from its beginning
                     continue
                 # made on the CPU, so that every device trains on the same batches
                 examples = pad_pairs([self.encoded[row] for row in rows], "cpu")

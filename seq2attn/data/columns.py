@@ -76,9 +76,11 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     lines = without_comments(filled)
-    found = _delimited(sample(lines), replace(form, header=False, strip=True))
+    # strip: a blank before a quotation mark would hide it, and cells are compared
+    found = _delimited(sample(lines), replace(form, strip=True))
     if found is None:
         return None
+    # at least one row, as most lines have this width
     rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
     # A blank divides a word from its symbols, and such files have no header.
     header = found.delimiter != " " and is_header(rows[0], sample(rows[1:]))
@@ -98,6 +100,7 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
     A blank comes last, since sentences have blanks, too: it divides words from their symbols only.
     """
     best: tuple[float, bool, int] = (0, False, 0)
+    found: Format | None = None
     for delimiter in (form.delimiter, "\t", "|", ";", ","):
         if delimiter == " ":
             continue
@@ -136,7 +139,7 @@ def _symbols_after_word(lines: Texts) -> float:
             word, rest = parts
             words.append(word)
             rests.append(rest)
-            in_two_scripts += script(rest) not in ("", script(word))
+            in_two_scripts += script(rest) not in ("", script(word))  # "": it has no letter
     symbols = set(parts_of(rests))
     new = sum(word not in symbols for word in words)
     if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):
@@ -155,8 +158,8 @@ def _is_table(lines: Texts) -> bool:
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
     values = [set(column) for column in columns]
     different = set().union(*values)
-    # The two numbers are equal if no value is in two columns.
-    return sum(map(len, values)) < 1.5 * len(different)  # symbols recur in every place
+    # The two numbers are equal if no value is in two columns; symbols recur in nearly all of them.
+    return sum(map(len, values)) < 1.5 * len(different)
 
 
 def script(text: str) -> str:
@@ -186,8 +189,8 @@ def share_of(pattern: str, texts: Texts) -> float:
 
 
 def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
-    """Return True if the first row names the columns: half of the names are known ones, or a name
-    is unlike what stands below.
+    """Return True if the first row names the columns: half of the names are known ones, or all look
+    like names, and one of them is unlike what stands below.
     """
     known = sum(is_name(NAME, name) for name in first)
     if known >= 0.5 * len(first):
@@ -221,17 +224,20 @@ def is_segmented(texts: Texts) -> bool:
     symbols = parts_of(texts, " ")
     have_blanks = sum(" " in text for text in longer) > 0.9 * len(longer)
     are_short = sum(map(len, symbols)) < 3.2 * len(symbols)
-    # 60: in a small file, few symbols recur.
+    # Each symbol occurs 5 times or more, on average; but in a small file (60), few of them recur.
     are_few = len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
     return have_blanks and are_short and are_few
 
 
 def role(cells: Texts) -> str:
-    """Return what a column holds: one of the roles that `Column` lists."""
+    """Return what a column holds: one of the roles that `Column` lists, the first that fits. The
+    limits are rules of thumb, and allow for some odd cells.
+    """
     filled = [cell for cell in cells if cell not in ("", "_", "-")]  # signs of an empty cell
     different = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
+    # also 1,000.5 and 50%, dates such as 3/5/1998, and times
     if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
         return "number"
     if is_segmented(filled):
@@ -239,14 +245,18 @@ def role(cells: Texts) -> str:
     has_digits = share_of(r".*\d.*", filled) > 0.9
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and different > 0.95 * len(filled)):
         return "id"
+    # V;PST or Case=Nom|Number=Sing: parts are in capitals or have a value, and recur; only three
+    # different ones, such as M, F and N, are a category
     parts = re.split("[;|,]", ";".join(filled))
-    if (  # V;PST or Case=Nom|Number=Sing: few different parts, in capitals or with a value
+    if (
         share_of(TAG, filled) > 0.95
         and 3 < len(set(parts)) < 0.2 * len(parts)
         and share_of("[^a-z]*|.*=.*", parts) > 0.5
     ):
         return "features"
-    few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))  # the latter in small files
+    # a category has fewer different values than 5 % of its cells; in a small file, than 20 % or
+    # than 4, whichever is less
+    few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))
     return "category" if different < min(60, few) else "words"
 
 
@@ -272,7 +282,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
         return [], False
     if chosen[0].role == "segments":  # they are the answer, so they come second
         chosen.reverse()
-    # With such a column, a line may compare two words, neither of which is the other's answer.
+    # Beside a column of one of these names, two words may be compared, neither the other's answer.
     is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)
     sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
     return [*chosen[:2], *tags[:1]], sure

@@ -64,10 +64,13 @@ class Format:
     @property
     def width(self) -> int:
         """The number of columns that each line must have; of named ones, `named` knows it."""
+        # 1: for a format all of whose columns have names
         return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
 
     def differing(self, other: "Format | None" = None) -> dict[str, Any]:
-        """Return the fields that are unlike those of another format, by default the usual one."""
+        """Return the fields that are unlike those of another format, by default the usual one, with
+        their values here.
+        """
         usual = vars(other or Format())
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
@@ -119,7 +122,7 @@ class Format:
         """Parse the lines of a file. Raises `Seq2AttnError` if the header lacks a name."""
         rows = self.rows(lines)
         if self.has_header:
-            _, header = next(rows, (0, ""))
+            _, header = next(rows, (0, ""))  # an empty one for a file without lines
             parsed = Parsed(self.named(header), self.split(header))
         else:
             parsed = Parsed(self)
@@ -133,7 +136,7 @@ class Format:
         return parsed
 
     def without_comment(self, line: str) -> str:
-        """Return a line, or a source, without the comment at its end."""
+        """Return a line, or a source, without the comment at its end; "" for a comment alone."""
         if not self.comment:
             return line
         # The sign counts after a blank, and at the beginning: so a blank is put there, too.
@@ -188,7 +191,8 @@ class Format:
             return self.canonical(line)  # a name without a header says nothing
         if max(source, features or 0) <= len(fields) <= self.width:
             line = fields[source - 1]
-            line += FEATURES + fields[features - 1] if features else ""
+            if features:
+                line += FEATURES + fields[features - 1]
         return self.canonical(line)
 
     def parse(self, line: str) -> list[Pair]:
@@ -210,6 +214,7 @@ class Format:
             raise ValueError("unmatched quotation marks")
         if len(fields) != self.width:
             raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        # (`int` for the type checker alone: names have become numbers)
         source, target, *features = (fields[int(column) - 1] for column in self.used)
         source = self._checked("source", source, self.source_separator)
         if features:

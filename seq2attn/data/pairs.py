@@ -73,6 +73,7 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     try:
         parsed = form.parse_all(lines)
         bad, message = len(parsed.problems), ""
+        # (without pairs, there is at least one problem: `parse_all` says so)
         if not parsed.rows or bad > form.skip_bad:
             message = _list_problems(parsed.problems, lines)
     except Seq2AttnError as error:  # the header lacks a name
@@ -88,7 +89,7 @@ def load_pairs(path: Path, form: Format) -> PairFile:
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
-    """List the malformed lines, those with the same problem together."""
+    """Return a message that lists the malformed lines, those with the same problem together."""
     message = f"{len(problems):,} of {len(lines):,} lines cannot be read"
     kinds = list(dict.fromkeys(problems.values()))
     for kind in kinds[:MOST_LISTED]:

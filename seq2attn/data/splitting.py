@@ -27,7 +27,8 @@ def words_of(file: PairFile) -> Units:
     """
     words = {}
     for number, pairs in file.parsed.rows.items():
-        words[number] = pairs[0][0].partition(FEATURES)[0]
+        source, _ = pairs[0]  # of all pairs of a line, which differ in the answer
+        words[number] = source.partition(FEATURES)[0]
     known = set(words.values())
     for number, word in words.items():
         base = VARIANT.sub("", word.partition(" #")[0])  # what variants and comments stand behind
@@ -64,14 +65,14 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     part_of = dict.fromkeys(order, "train")
     start = 0
     for name, share in shares.items():
-        end = start + round(share * len(order))
+        end = start + round(share * len(order))  # past the end, a slice has what there is
         part_of.update(dict.fromkeys(order[start:end], name))
         start = end
     parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
     for number, unit in units.items():
         parts[part_of[unit]].append(number)
     for name, numbers in parts.items():
-        if not numbers and shares.get(name) != 0:
+        if not numbers and shares.get(name) != 0:  # of a share of 0 nothing is wanted
             message = f"too few words, or values to split by: none is left for {name}"
             raise Seq2AttnError(message, hint="Choose other shares, or a larger file.")
     return parts
@@ -103,6 +104,7 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     for number, row in file.parsed.rows.items():
         sources[number] = [words[number]]
         targets[number] = [answer for _, answer in row]
+    # the first name has the verb, as it begins the sentence: "3 share their source with train"
     columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
     for at in range(form.width):

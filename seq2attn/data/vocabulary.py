@@ -117,7 +117,7 @@ class Vocabulary:
         )
 
     def normalised(self, text: str) -> str:
-        """Return `text` in the normal form that users see."""
+        """Return `text` in the normal form that users see: with nfd, too, it is form C."""
         text = self._normal(text)
         return normal_form(text, "nfc") if self.normalise == "nfd" else text
 
@@ -142,6 +142,7 @@ class Vocabulary:
             return tuple(symbols)
         whole: list[str] = []
         for symbol in symbols:
+            # one character if this symbol is a mark that fits the last one
             composed = normal_form(whole[-1] + symbol, "nfc") if whole else ""
             if len(composed) == 1 and not self.separator:  # symbols between separators stay apart
                 whole[-1] = composed
@@ -153,6 +154,7 @@ class Vocabulary:
         """Return `text` in the vocabulary's normal form; as it is if its characters are those of
         the alphabet, which may have some that the normal form composes, such as Korean letters.
         """
+        # (with `unknown`, symbols come from texts that have been normalised)
         is_spelled = not self.separator and not self.unknown and self.ids.keys() >= set(text)
         return text if is_spelled else normal_form(text, self.normalise)
 

@@ -57,7 +57,8 @@ SYMPTOMS = (
     Symptom("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
     Symptom("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
 )
-BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
+BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")
+"""signs between answers, in the order in which they are tried: `,` would leave the blank of `, `"""
 COMPARED = 200  # answers
 RARE, USUAL = 0.002, 0.95  # shares of targets that are too few, or too many, to be alternatives
 WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
@@ -118,7 +119,7 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     yield from _variants(sides["sources"])
     if spaced and not form.comment:
         yield from _comments(sides["targets"])
-    # else the user chose the direction, or symbols are the answers, as they should be
+    # not if the user chose the direction, nor if symbols are the answers, as they should be
     if form.used == Format().used and not spaced:
         yield from _direction(pairs)
 
@@ -161,7 +162,7 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
             yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "})
         return
     longer = [text for text in texts if len(text) > 1]
-    whole = sum(separator not in text for text in longer)
+    whole = sum(separator not in text for text in longer)  # each of these is one symbol
     symbols = set(parts_of(texts, separator))
     if whole > 0.3 * len(longer) and len(symbols) > 0.3 * len(texts):
         share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
@@ -182,7 +183,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
         several = _divided(sources, targets, sign)
         if len(several) <= RARE * len(targets):
             continue
-        first_two = [(answers[0], answers[1]) for answers in several]
+        first_two = [(answers[0], answers[1]) for answers in several]  # these stand for all
         all_quoted = all(_is_quoted(one, other) for one, other in first_two)
         if len(several) > USUAL * len(targets) and not all_quoted:
             continue  # nearly every target has the sign: it is part of the answers
@@ -234,6 +235,7 @@ def _comments(targets: Texts) -> Iterator[Oddity]:
     is not a symbol of the targets.
     """
     commented = [target for target in targets if " #" in target]
+    # `#` may be a symbol itself, of the end of a word: then what follows it are symbols, too
     symbols = set(parts_of([target.partition(" #")[0] for target in targets]))
     comments = set(parts_of([target.partition(" #")[2] for target in targets]))
     if comments - symbols:
@@ -243,7 +245,8 @@ def _comments(targets: Texts) -> Iterator[Oddity]:
 
 def _direction(pairs: Sequence[Pair]) -> Iterator[Oddity]:
     """Warn if a source has several answers but an answer one source, and both are similar, as
-    lemmas and their forms: only the other direction has one right answer.
+    lemmas and their forms: only the other direction has one right answer. The source is in column
+    1 and its answer in column 2, as usual; the caller sees to that.
     """
     sources, targets = zip(*pairs, strict=True)
     some = sample(pairs)[:COMPARED]

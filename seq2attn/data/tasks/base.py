@@ -102,7 +102,7 @@ class Task(ABC):
                 hint="Families of strings need a task on free strings over one alphabet, "
                 "such as reverse or copy.",
             )
-        if self.training_set is None:
+        if self.training_set is None:  # else a file is measured, which has its own lengths
             for length in lengths:
                 # only to see whether it raises, for a length without sources
                 self.examples(Generator(), 1, length)

@@ -109,7 +109,7 @@ class StringTask(Task):
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
                 ids = characters(length).sort(dim=1).values
-            case _:  # runs: each character as often as its size says
+            case _:  # runs: each character as often as its size says; S of them are enough
                 sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
                 ids = characters(length).gather(1, _item_at(positions, sizes))
         lengths = torch.full((count,), length, device=random.device)
@@ -183,7 +183,7 @@ class Sort(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S)
+        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S); padding has to be sorted last
         return source.masked_fill(past_the_end, source.max() + 1).argsort(dim=1, stable=True)
 
 
@@ -251,7 +251,7 @@ class ReCopy(Repeats):
         self.reverse = reverse
 
     def times(self, source: Tensor) -> Tensor:
-        digits = source - len(SPECIAL)
+        digits = source - len(SPECIAL)  # below 0 where there is padding
         return (digits >= 0).long() + 2 * (digits > 3) + 2 * (digits > 6)
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
@@ -275,10 +275,12 @@ class DeDupe(Repeats):
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw sources whose i-th run repeats the i-th character of a uniform random string."""
         drawn = super().examples(random, count, length)
+        # a run for each character that was drawn: more than fit, and the rest is cut off
         choices = draw_integers(random, 0, len(RUNS) - 1, *drawn.source.shape)
         sizes = torch.tensor(RUNS, device=random.device)[choices]  # (N, S)
         positions = torch.arange(drawn.source.size(1), device=random.device)
         source = drawn.source.gather(1, _item_at(positions, sizes))
+        # (run i begins at place i or later: inside a string, no padding was copied)
         return self.solve(source.masked_fill(drawn.source == PAD, PAD), drawn.source_lengths)
 
     def times(self, source: Tensor) -> Tensor:
