@@ -75,7 +75,8 @@ def check_mask(subject: Subject) -> Found:
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
-    weights = subject.forward()[..., -subject.width :]  # they stand behind the logits
+    # an `Attention` returns weights: they stand behind the logits
+    weights = subject.forward()[..., -subject.width :]  # (B, L, S)
     signed = attention.normaliser.signed or attention.history.signed
     if not signed and (weights < 0).any():
         yield "weights-below-0"
@@ -97,6 +98,7 @@ def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
     """
     is_exact = attention.history.sums_to_one
     if attention.window is not None:
+        # any query: whether there is a factor does not depend on it
         query = subject.draw(B, 1, attention.score.query_width)
         view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
         is_exact = is_exact and view.factor is None
@@ -158,7 +160,8 @@ def check_training(subject: Subject) -> Found:
     """
     model = subject.model
     saved, parameters = model.state_dict(), set(model.parameters())
-    subject.forward()  # what it makes is too late for the optimiser, and for loading a checkpoint
+    # what the first call makes is too late for the optimiser, and for loading a checkpoint
+    subject.forward()
     model.train()
     # a checkpoint leaves them out, so training must not change them
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
@@ -191,6 +194,7 @@ def check_context(subject: Subject) -> Found:
     if not isinstance(attention, Attention) or attention.context.fixed:  # no context is read
         return
     contexts: list[Tensor] = []
+    # (`append` returns None, which leaves the context as it is)
     hooks = [(attention.context, lambda context, _: contexts.append(context))]
     with hooked_places(hooks, Rank.CACHE):
         weights = model(batch).weights
@@ -208,7 +212,8 @@ def check_state(subject: Subject) -> Found:
     """A cell's hidden state comes first: if another tensor of its state is bounded, so is the
     first.
 
-    (c, h) in place of (h, c) breaks this: c may grow, h = o * tanh(c) may not.
+    (c, h) in place of (h, c) breaks this: c may grow, h = o * tanh(c) may not. So the rule takes
+    one step from a state that is `LARGE`.
     """
     for cell in subject.parts(Cell):
         state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
@@ -280,17 +285,19 @@ def check_gradients(subject: Subject) -> Found:
 
 
 def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Tensor]) -> bool:
-    """Return whether the gradient of what depends on a number agrees, at 0, with a central
-    difference. `draw` gives random numbers of a shape: what there is becomes one number, too, its
-    sum with these shares.
+    """Return whether the gradient of results that depend on one number agrees, at 0, with a central
+    difference.
+
+    results: of that number, a tensor of any shape. draw: gives random numbers of a shape; with such
+        numbers as factors, the results are summed, so that the gradient is one number, too.
     """
-    zero = torch.zeros_like(draw()).requires_grad_()  # one number of the type that `draw` gives
+    zero = torch.zeros_like(draw()).requires_grad_()  # () of the type that `draw` gives
     here = results(zero)
-    shares = draw(*here.shape)
-    (gradient,) = torch.autograd.grad((shares * here).sum(), zero)
+    factors = draw(*here.shape)
+    (gradient,) = torch.autograd.grad((factors * here).sum(), zero)
     with torch.no_grad():
         change = results(zero + SMALL) - results(zero - SMALL)
-    difference = (shares * change).sum() / (2 * SMALL)
+    difference = (factors * change).sum() / (2 * SMALL)
     return torch.allclose(gradient, difference, rtol=1e-5, atol=1e-7)
 
 

@@ -57,21 +57,24 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     registry = PARTS[key]
     part, entry = registry.load(name), registry.get(name)
     # the first settings have keys wider than queries, as a bidirectional encoder makes them; a part
-    # that does not take these is checked with the usual settings in their place
+    # that does not take these, such as an encoder that reads in no direction, is checked with the
+    # usual settings in their place
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
     rules = models.RULES
     if kind in ("task", "loss"):
         rules = TASK_RULES if kind == "task" else LOSS_RULES
-        variants = [{}]
+        variants = [{}]  # there is no model to vary
 
     def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
-        """Return what rules are checked on: a task, a loss, or a tiny model with the part."""
+        """Return what rules are checked on: a task, a loss, or a tiny model with the part, with
+        these settings, in this dtype. changed: other values of the part's options.
+        """
         model = {"hidden": 4, "embedding": 3, **settings}
-        values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
+        values = {"model": model, "task": {"alphabet": "abc"}}
         config = check_config(values, {key: {"name": name, **options, **changed}})
         if kind == "loss":
-            return registry.make(config.training.losses[0])
+            return registry.make(config.training.losses[0])  # the schema makes a list of one
         task = build_task(config)
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
@@ -111,22 +114,26 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """Raise `Seq2AttnError` if a part of a plug-in that `config` chose breaks its contract, in the
     model of `config` or in the one that computes all steps at once.
 
-    The model is made anew and thrown away, and torch's generators stay as they are: what training
-    then computes does not depend on this. Does nothing for a config without such parts.
+    What training then computes does not depend on this: models are made anew and thrown away, and
+    torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
+    fork it. Does nothing for a config without such parts.
     """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
     examples = {"examples": partial(check_examples, lengths=lengths)}
-    # classes, the rules for them, and a function that makes what the rules are checked on
+    # classes, the rules for them, and a function that makes what each rule is checked on: always a
+    # new model, as a rule may change it
     groups: list[Any] = [(of_task, examples, lambda: task)]
     if of_model:
+        dtype = torch.get_default_dtype()  # that of training
         for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
-            given = (variant, task, of_model, torch.get_default_dtype(), device)
-            groups.append((of_model, models.WHILE_TRAINING, partial(make_subject, *given)))
+            new_model = partial(make_subject, variant, task, of_model, dtype, device)
+            groups.append((of_model, models.WHILE_TRAINING, new_model))
     for loss in build_losses(config).values():
-        of_loss = [cls for cls in foreign if type(loss) is cls]
+        of_loss = [cls for cls in foreign if type(loss) is cls]  # empty for a loss of seq2attn
+        # (loss=loss: that of this turn, not of the last one)
         groups.append((of_loss, LOSS_RULES, lambda loss=loss: loss))
     for classes, rules, make in groups:
         if not classes:
@@ -141,8 +148,9 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
 
 
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
-    """Return how the subject breaks a rule; the empty string if it does not. An exception in the
-    rule breaks it, too, but for one that is no fault of the part: too little memory.
+    """Return how the subject breaks a rule, in one line; the empty string if it does not. An
+    exception in the rule breaks it, too, but for those that are no fault of the part, which are
+    raised: too little memory, and Ctrl-C. The rule draws random numbers of seed 0.
 
     part: the class whose file and line the reason names, if given.
     """
@@ -159,7 +167,7 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
             if is_out_of_memory(raised):
                 raise
             if explained := plugin_error(raised):
-                return explained.message  # which names the line
+                return explained.message  # which names the line, so that `part` need not
             error, reason = raised, str(raised)
             if not isinstance(raised, Seq2AttnError):
                 reason = f"raised {error_text(raised)}"
@@ -191,7 +199,9 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
 
 
 def _other_values(value: Any) -> list[Any]:
-    """Return other values that an option may have; none for texts."""
+    """Return other values that an option may have; none for texts. The option may refuse some of
+    them, such as halves, so there are several.
+    """
     if isinstance(value, str):
         return []
     if isinstance(value, bool):

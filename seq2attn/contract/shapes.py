@@ -27,7 +27,7 @@ def check_shape(subject: Subject) -> Found:
     What broadcasts would pass silently otherwise, and a number of another type would slow down all
     that follows.
     """
-    dtype = subject.draw(0).dtype
+    dtype = subject.draw(0).dtype  # that of the model
     for name, result, expected in _results(subject):
         if isinstance(expected, str):  # the number of tensors of a state, in words
             if result != expected:

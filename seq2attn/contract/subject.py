@@ -66,15 +66,17 @@ class Subject:
         return torch.randn(shape, dtype=like.dtype, device=like.device)
 
     def results_of(self, decoded: Decoded) -> Tensor:
-        """Return logits and weights side by side, (B, L, V + S)."""
+        """Return logits and weights side by side, (B, L, V + S), those on more padding than the
+        subject's own batch has left out; logits alone, (B, L, V), of a model without attention.
+        """
         logits, weights, _ = decoded
         if weights is None:
             return logits
         return torch.cat([logits, weights[..., : self.width]], dim=2)
 
     def forward(self, batch: Batch | None = None) -> Tensor:
-        """Return logits and weights of teacher forcing, (B, L, V + S): 0 past a row's end, where
-        they are undefined.
+        """Return `results_of` teacher forcing, (B, L, V + S): 0 past a row's end, where they are
+        undefined.
         """
         batch = batch or self.batch
         results = self.results_of(self.model(batch))
@@ -93,8 +95,8 @@ class Subject:
 
     def backward(self) -> float:
         """Compute the gradients of the loss, and return the loss."""
-        logits = self.model(self.batch).logits
-        loss = cross_entropy(logits.mT, self.batch.decoder_output, ignore_index=PAD)
+        logits = self.model(self.batch).logits.mT  # (B, V, L)
+        loss = cross_entropy(logits, self.batch.decoder_output, ignore_index=PAD)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
@@ -103,13 +105,14 @@ def make_subject(
     config: Config, task: Task, classes: Sequence[type], dtype: torch.dtype, device: torch.device
 ) -> Subject:
     """Build a new model, and strings of several lengths, so that there is padding, whatever the
-    task would draw.
+    task would draw. Torch's generator stays as it is: `build_model` forks it.
     """
     model = build_model(config, task).to(device, dtype).eval()
     assert isinstance(model, Reverser)
     for part in model.modules():
         if isinstance(part, Attention):
-            part.mask_padding = True  # otherwise results depend on padding
+            # whatever the config says: otherwise results depend on padding, as rules forbid
+            part.mask_padding = True
     random = Random(0)
     sources = range(len(SPECIAL), len(task.source_vocabulary))
     targets = range(len(SPECIAL), len(task.target_vocabulary))

@@ -58,7 +58,7 @@ def check_randomness(task: Task) -> Found:
     """Examples are drawn from the generator, and depend on nothing else: those that `_draw` draws
     with the same seed are the same.
     """
-    random = torch.Generator().manual_seed(0)
+    random = torch.Generator().manual_seed(0)  # as `_draw` does
     before = random.get_state()
     examples = task.examples(random, DRAWN)
     if torch.equal(before, random.get_state()):
@@ -99,7 +99,7 @@ def check_training(task: Task) -> Found:
     yield from models.check_training(replace(subject, batch=batch))
     predictor = Predictor(subject.model.eval(), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
-    # which raises what goes wrong
+    # only to see whether it raises
     evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
 
 
@@ -158,7 +158,7 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
     is_right = ids.dtype == torch.int64 and ids.dim() == 2
     if not (is_right and len(ids) == len(lengths) == DRAWN):
         yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
-    # after a finding, nothing else is asked for
+    # nobody asks for more after a finding, so ids are a matrix from here on
     width = ids.size(1)
     shortest, longest = map(int, lengths.aminmax())
     if not 1 <= shortest <= longest <= width:
@@ -181,7 +181,7 @@ def check_loss(loss: Loss) -> Found:
         yield "loss-number", value
     if not value.requires_grad:
         yield "loss-constant"
-    if differ(compute(logits, scores), value):
+    if differ(compute(logits, scores), value):  # the same call once more
         yield "loss-state"
     past = (batch.decoder_output == PAD).unsqueeze(2)
     # any numbers, other than those that were drawn
@@ -204,6 +204,7 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     logits and scores. The function gives the loss weights, their alignment and what else it asks
     for only if the loss says that it needs them.
     """
+    # ids of symbols, for V = 7; of two lengths, so that there is padding
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
@@ -213,13 +214,14 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        # what a loss may ask for: a step of training, and states of the decoder, as if 5 wide
+        # what a loss may ask for: the number of a training step (any), and states of the decoder;
+        # the first 5 logits stand in for these, so that gradients reach them
         known = {"step": 3, "states": logits[..., :5]}
         asked = {name: known[name] for name in loss.asks}
         return loss.forward(Decoded(logits, weights), batch, **asked)
 
-    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
-    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)  # (B, L, V)
+    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)  # (B, L, S)
     return compute, batch, logits, scores
 
 
