@@ -169,6 +169,9 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
     with refused("the right answers to 'b' are .b'. for A and .a'. for B"):
         other = [(source, target if source != "b" else "a'") for source, target in TWICE]
         once.paired(measured(tmp_path, other, {"a": "b'", "b": "a'", "c": "a'"}))
+    with refused("the right answers to 'c' are .c'. for A and .b'. for B"):  # both have a'
+        other = [*TWICE[:4], ("c", "b'"), ("c", "a'")]
+        once.paired(measured(tmp_path, other, {"a": "b'", "b": "a'", "c": "a'"}))
     with refused("only B has 'dd'"):
         written = {"a": "b'", "b": "a'", "c": "a'", "dd": "a'"}
         once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], written))

@@ -48,6 +48,7 @@ def saturation_figure(result: Analysis) -> Figure:
                 label=f"D = {row.width:,}",
             )
         panel.axhline(1 / keys, color=GREY, ls=":")
+        # markers at 0 and 1 are seen whole
         panel.set(title=score, xlabel="rank of the key", ylim=(-0.02, 1.02))
         panel.locator_params(axis="x", integer=True)
         clean(panel)
@@ -110,7 +111,8 @@ def ledger_figure(result: Analysis) -> Figure:
         "bytes_at_once": "bytes, all queries at once",
     }
     scores = [row.score for row in result.rows]
-    figure, panels = new_panels(len(labels), (9.6, 0.9 + 0.42 * len(scores)))
+    height = 0.9 + 0.42 * len(scores)  # inches: the title, and a bar each
+    figure, panels = new_panels(len(labels), (9.6, height))
     colours = list(map(score_colour, scores))
 
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
@@ -134,11 +136,12 @@ def masks_figure(result: Analysis) -> Figure:
     for panel, (name, rows) in zip(panels, masks.items(), strict=True):
         factors = [row.factors for row in rows]
         image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)
+        # (those of `global`, None, are not drawn)
         panel.plot(column(rows, "centre"), range(len(rows)), color=ORANGE)
         panel.set(title=name, xlabel="source position")
         panel.locator_params(integer=True)
     panels[0].set_ylabel("output position")
-    figure.colorbar(image, ax=panels, label="factor of the weight")
+    figure.colorbar(image, ax=panels, label="factor of the weight")  # the same for all panels
     return figure
 
 

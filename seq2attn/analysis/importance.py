@@ -60,7 +60,7 @@ def attention_importance(
 
     rows = []
     for kind, change in changes.items():
-        # a model without attention refuses other weights
+        # (a model without attention has no weights to replace: `Changes.hooks` raises)
         evaluation = measure(replace(predictor, changes=change))
         for row in evaluation.by_length("exact_match"):
             rows.append(ImportanceRow(kind, row.length, row.value, row.low, row.high))
@@ -91,6 +91,7 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     Orders are drawn once for each step, so that a step that is computed again has the same.
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
+    # one stream for each length, so that its orders do not depend on which others are measured
     random = generator(source.device, seed, "permuted weights", source.size(1))
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
@@ -98,7 +99,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
         steps = slice(at.first, at.first + weights.size(-2))
         while len(orders) < steps.stop:
             numbers = torch.rand(valid.shape, generator=random, device=source.device)
-            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays behind
+            # numbers are below 1: with 2, padding stays behind
+            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))
         order = torch.cat(orders[steps], dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))
 
@@ -112,7 +114,7 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     decoded = other.decode(source, lengths, keep_weights=True).weights  # (B, 1, T, S)
     if decoded is None:
         raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
-    kept = decoded.squeeze(1)
+    kept = decoded.squeeze(1)  # (B, T, S) of its one output for each string
 
     def hook(weights: Tensor, at: At) -> Tensor:
         steps = torch.arange(at.first, at.first + weights.size(-2), device=kept.device)  # (L,)

@@ -128,6 +128,7 @@ def score_variance(
             variance=variance,
             variance_error=error,
             variance_theory=theory,
+            # (without error all scores are equal, as those of `none`)
             deviation=(variance - theory) / error if theory is not None and error else None,
         )
         rows.append(row)
@@ -219,7 +220,7 @@ def entropy_by_width(
         weights = random_weights(name, width, count, samples, seed)
         entropy, error = mean_and_error(attention_entropy(weights))
         deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-        limit = deviation and expected_entropy(count, deviation)  # None: no formula
+        limit = deviation and expected_entropy(count, deviation)  # None of a score without formula
         rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
     return Analysis({"samples": samples, "seed": seed}, rows)
 

@@ -84,7 +84,9 @@ class Evaluation(Tabular):
         return self._by_key.get((metric, length, None if of_words else family))
 
     def completed(self, other: Evaluation) -> Evaluation:
-        """Return this evaluation with the rows that only the other has, by length."""
+        """Return this evaluation with the rows that only the other has: first those of all words,
+        which have no length, then by length.
+        """
         rows = {**other._by_key, **self._by_key}.values()
         return replace(self, rows=tuple(sorted(rows, key=lambda row: row.length or 0)))
 
@@ -139,7 +141,10 @@ class Evaluation(Tabular):
         return worst and self.get("exact_match", worst[1], worst[0])
 
     def summary(self) -> dict[str, float]:
-        """Return what status.json records."""
+        """Return what status.json records: of a file of pairs the error rates and the loss, of
+        strings that a task draws the exact match, worst and mean, and the entropy of attention;
+        without those that were not measured.
+        """
         if self.get("wer"):
             summary = {name: self.mean(name) for name in ("wer", "ser")}
             summary["dev_loss"] = self.mean("loss")
@@ -154,7 +159,8 @@ class Evaluation(Tabular):
         values = self.summary()
         if "wer" in values:
             rates = f"WER {100 * values['wer']:.1f} %, SER {100 * values['ser']:.1f} %"
-            return f"{rates}, loss {values.get('dev_loss', math.nan):.3f} on the dev set"
+            loss = values.get("dev_loss", math.nan)  # an impossible one has no row
+            return f"{rates}, loss {loss:.3f} on the dev set"
         worst = self.lowest()
         if worst.value == 1:
             return f"exact match 1.000 at every {'trained ' if worst.trained else ''}length"
@@ -200,7 +206,8 @@ class Evaluation(Tabular):
         difference.
         """
         pairs = list(self._pairs(other))
-        # of each source, above 0 if only A has it right, below 0 if only B has
+        # of each source, above 0 if only A has it right, below 0 if only B has; both count it as
+        # equally many words, or `_pairs` raises
         differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)
@@ -221,9 +228,10 @@ class Evaluation(Tabular):
             if a is None or b is None:
                 raise _not_paired(f"only {'B' if a is None else 'A'} has {quoted(source)}")
             if a.rights != b.rights:
-                right = f"{quoted(min(a.rights))} for A and {quoted(min(b.rights))} for B"
-                if len(a.rights) != len(b.rights):
-                    right = f"{len(a.rights)} for A and {len(b.rights)} for B"
+                right = f"{len(a.rights)} for A and {len(b.rights)} for B"
+                if len(a.rights) == len(b.rights):  # then each has one that the other lacks
+                    mine_alone, theirs_alone = a.rights - b.rights, b.rights - a.rights
+                    right = f"{quoted(min(mine_alone))} for A and {quoted(min(theirs_alone))} for B"
                 raise _not_paired(f"the right answers to {quoted(source)} are {right}")
             if a.words != b.words:
                 raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")
@@ -282,7 +290,7 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
 def _family_table(evaluation: Evaluation, title: str) -> Table:
     """Return exact match with a row for each family of strings, and a column for each length."""
     exact_match = evaluation.by_length("exact_match")
-    headings = {row.length: length_label(row) for row in exact_match}
+    headings = {row.length: length_label(row) for row in exact_match}  # alike in every family
     columns = [Column("exact match")]
     for length in evaluation.lengths:
         columns.append(Number(headings[length]))
@@ -293,7 +301,7 @@ def _family_table(evaluation: Evaluation, title: str) -> Table:
         cells: list[object] = [f"{family} (worst)" if is_worst else family]
         for length in evaluation.lengths:
             row = evaluation.get("exact_match", length, family)
-            cells.append(row and row.value)
+            cells.append(row and row.value)  # None: this family was not measured at this length
         rows.append(cells)
     notes = [*untrained_note(exact_match), "--json has every measure with its intervals"]
     if worst is not None:

@@ -41,6 +41,7 @@ class Row:
         if self.family not in (None, *FAMILIES.names()) or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
         largest = METRICS[self.metric].largest
+        # (without an interval, only the value is checked)
         low = self.low or 0.0
         high = largest if self.high is None else self.high
         if not 0 <= low <= self.value <= high <= largest:

@@ -74,6 +74,7 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)
     value = float(part / whole)
+    # an interval contains its value, as `Row` checks
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
@@ -107,14 +108,15 @@ def sign_flips(differences: Iterable[int]) -> float:
 
     differing = [difference for difference in differences if difference]
     sizes = Counter(map(abs, differing))
-    if len(sizes) <= 1:
+    if len(sizes) <= 1:  # all are equally large, or none differs: p is then 1
         first = sum(difference > 0 for difference in differing)
         return mcnemar(first, len(differing) - first)
     random = numpy.random.default_rng(0)
     totals = numpy.zeros(DRAWS, dtype=int)
-    for size, count in sorted(sizes.items()):
+    for size, count in sorted(sizes.items()):  # sorted, so that p does not depend on their order
         positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
         totals += size * (2 * positive - count)
+    # how often they are as far from 0 as the given signs are
     as_far = int((abs(totals) >= abs(sum(differing))).sum())
     return (1 + as_far) / (1 + DRAWS)  # the given signs are one more draw
 
@@ -126,6 +128,7 @@ def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
     difference, total = only_b - only_a, count + 2  # 1/2 is added to each of the four counts
     half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
     value, centre = difference / count, difference / total
+    # an interval contains its value
     return Estimate(value, min(value, centre - half), max(value, centre + half))
 
 
@@ -158,6 +161,7 @@ class SeedMean:
             return None
         freedom = self.count - 1
         t = abs(self.effect_size) * math.sqrt(self.count)
+        # (rounding may bring the probability above 1)
         return max(0.0, 1 - _t_probability(math.atan(t / math.sqrt(freedom)), freedom))
 
 

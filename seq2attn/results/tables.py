@@ -83,7 +83,9 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
 
 
 def _test(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return the name of the test that `Evaluation.paired` makes."""
+    """Return the name of the test that `Evaluation.paired` makes: `sign_flips`, which is McNemar's
+    where each source counts once.
+    """
     by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
     test = "a permutation test over sources" if by_lines else "McNemar's exact test"
     return f"{test}, two-sided"
@@ -104,7 +106,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     columns += [Number("difference", form="+.1%"), Column("p", form=".2g")]
     rows: list[list[object]] = []
     for name, one in evaluations.items():
-        difference = p = None  # of the first run
+        difference = p = None  # the first run is not compared with itself
         if one is not baseline:
             paired = one.paired(baseline)
             difference, p = paired.difference, paired.p
