@@ -258,8 +258,8 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
     [
         ({"force": {(0, 3): 0.5}}, "unknown position 3; allowed: 0 to 2"),
         (
-            {"force": {(0, 0): 0.7, (0, 1): 0.7}},
-            "the weights set at step 0 sum to 1.4; at most 1 is allowed",
+            {"force": {(0, 0): 0.7, (0, 1): 0.7, (0, 2): 0.2}},
+            "the weights set at step 0 sum to 1.6; at most 1 is allowed",
         ),
         *(
             ({"force": wrong}, FORCE)

@@ -78,7 +78,7 @@ class Cache(dict[str, NDArray[Any]]):
         axes = {name: axes[1:] for name, axes in self._axes.items()}
         arrays = {}
         for name, array in self.items():
-            ends = [lengths.get(axis) for axis in axes[name]]  # None: the whole axis
+            ends = [lengths.get(axis) for axis in axes[name]]  # None: the whole of another axis
             arrays[name] = array[index][*map(slice, ends)]
         return Cache(arrays, axes, lengths)
 
@@ -127,11 +127,12 @@ class Collector:
         the same length.
         """
         for name, group in self._groups.items():
-            found = []  # (B, rows, ...) of each point that a value has passed
+            found = []  # (B, rows, ...) of each point that a value has passed in this batch
             for point in group:
                 if point in self._visits:
                     found.append(by_position(name, self._visits[point]))
             if found:
+                # (B, rows, ...), or with a third axis for the points, as `cache` names it
                 joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
         self._visits.clear()
@@ -146,7 +147,7 @@ class Collector:
         arrays, axes = {}, {}
 
         for name, batches in self._batches.items():
-            point, *others = self._groups[name]
+            point, *others = self._groups[name]  # the axes of one are those of all
             of_rows = row_axis(point.axes)
             # where several points share the name, an axis tells them apart, such as `head`
             each = [point.each or "point"] if others else []

@@ -105,13 +105,13 @@ class Changes:
 
     def of_attention(self, source: Tensor, lengths: Tensor) -> dict[str, Hook]:
         """Return the hooks of attention's points by their names, in order."""
-        by_name: dict[str, Hook] = {}
+        by_name: dict[str, Hook] = {}  # a subclass has others
         if self.mask_padding is not None:
             valid = valid_mask(lengths, source.size(1))  # (B, S)
             if not self.mask_padding:
                 valid = torch.ones_like(valid)
             by_name["attention.valid"] = valid_hook(valid)
-        if len(self.ban):
+        if len(self.ban):  # (an array of positions has no truth value)
             by_name["attention.allowed"] = self._ban
         if self.temperature != 1:
             by_name["attention.logits"] = lambda logits, _: logits / self.temperature
@@ -123,7 +123,7 @@ class Changes:
         """Raise `Seq2AttnError` for a name whose value cannot be replaced."""
         allowed = []
         for name, (place, *_) in known.items():  # the places of a name are alike in this
-            if place.point.axes and not place.point.fixed:
+            if place.point.axes and not place.point.fixed:  # without axes, it has no rows
                 allowed.append(name)
         for name, _ in self.patch:
             if name not in allowed:
@@ -155,9 +155,10 @@ class Changes:
         totals: dict[int, float] = defaultdict(float)
         for (step, _), weight in self.force.items():
             totals[step] += weight
-            if totals[step] > 1 + 1e-6:  # a sum of 1 may be rounded up
+        for step, total in totals.items():
+            if total > 1 + 1e-6:  # a sum of 1 may be rounded up
                 raise Seq2AttnError(
-                    f"the weights set at step {step} sum to {totals[step]:g}; at most 1 is allowed"
+                    f"the weights set at step {step} sum to {total:g}; at most 1 is allowed"
                 )
 
     def written(self, vocabulary: Vocabulary) -> dict[int, int]:
@@ -242,8 +243,9 @@ def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
     """
     others = weights.masked_fill(forced, 0.0)
     left = 1 - values.masked_fill(~forced, 0.0).sum(dim=-1, keepdim=True)  # (..., 1) for the others
+    # at least the smallest number, by which 0 can be divided
     sums = others.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
-    others = others * (left.clamp(min=0) / sums)
+    others = others * (left.clamp(min=0) / sums)  # forced ones may sum to a little more than 1
     changed = torch.where(forced, values, others)
     return torch.where(forced.any(dim=-1, keepdim=True), changed, weights)
 
@@ -268,7 +270,7 @@ def patch_hooks(
             f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
             f"for none; found {quoted(values.tolist())}"
         )
-    # whatever was given, (strings, places, ...)
+    # from here on (strings, places, ...), with 1 string for all, and 1 place if there is only one
     if not one_each:
         values = values[np.newaxis]
     if len(group) == 1:
@@ -338,7 +340,7 @@ class Patch:
             # one number for each source position: those of many strings are as long as their
             # longest source, and end with nan where this one has ended
             width = rows.size(-1)
-            if new[..., width:].isnan().all():
+            if new[..., width:].isnan().all():  # or there is nothing behind `width`
                 new = new[..., :width]
         shape = (self.place_count, *rows.shape[1:])
         found = tuple(new.shape[1:])

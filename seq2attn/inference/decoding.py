@@ -60,13 +60,14 @@ class Decoding:
             outputs = []
             for rank, tokens in enumerate(hypotheses):
                 log_probability = log_probabilities[row][rank]
-                if log_probability == -math.inf:  # does not exist
+                if log_probability == -math.inf:  # does not exist (that of greedy decoding is nan)
                     continue
                 finished = EOS in tokens
                 length = tokens.index(EOS) if finished else len(tokens)
                 weights = None
                 if self.weights is not None:
-                    weights = self.weights[row, rank, : length + finished]  # (T, S)
+                    # (T, S), the row of the <eos> included
+                    weights = self.weights[row, rank, : length + finished]
                 outputs.append(
                     Output(tokens[:length], finished, weights, log_probability, scores[row][rank])
                 )
@@ -118,7 +119,7 @@ def greedy_decode(
         decoded, state = model.step(token, state, memory)
         largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
         undefined = undefined | (largest.isnan() & ~finished)  # the maximum is nan if one logit is
-        if write and position in write:
+        if write and position in write:  # `<eos>`, too
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
         emitted[:, position] = token
@@ -208,9 +209,10 @@ def beam_decode(
     # of probability 0, do not exist yet.
     totals = torch.full((len(lengths), search.width), -torch.inf, device=source.device)
     totals[:, 0] = 0
-    first_rows = rows.view_as(totals)[:, :1] * search.width  # (B, 1) of each beam
+    # (B, 1) the first of the K rows of each source in the model's batch: 0, K, 2K, ...
+    first_rows = rows.view_as(totals)[:, :1] * search.width
     emitted = torch.full_like(rows, SOS).unsqueeze(1)  # (BK, 1 + t) of the hypotheses kept
-    weights: list[Tensor] = []  # one tensor (BK, t, S), once there is one
+    weights: list[Tensor] = []  # empty, or one tensor (BK, t, S) of all steps so far
     for _ in steps(max_steps):
         decoded, state = model.step(emitted[:, -1], state, memory)
         log_probabilities = model.choices(decoded.logits.log_softmax(dim=2), memory)
@@ -225,6 +227,7 @@ def beam_decode(
         counts = (emitted != EOS).sum(dim=1).view_as(totals)  # (B, K)
 
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
+        # (B, K) places among the KV extensions; stable: of equal scores the first
         chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, : search.width]
         parents = chosen // extended.size(2)  # (B, K) of 0 to K - 1
         tokens = chosen % extended.size(2)  # (B, K)
@@ -234,7 +237,7 @@ def beam_decode(
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
         if keep_weights and decoded.weights is not None:  # those of the parents go along
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
-        # those that do not exist have nothing to finish
+        # (a finished one has got another <eos>); those that do not exist have nothing to finish
         if ((tokens == EOS) | totals.isneginf()).all():
             break
         state = model.select(state, rows)

@@ -45,7 +45,7 @@ def evaluate(
     errors: True to keep the wrong answers; otherwise memory does not grow with `samples`.
     watch: called after each length of a family.
     """
-    predictor.task.check_evaluation(families, ())
+    predictor.task.check_evaluation(families, ())  # a length is refused where it is drawn
     rows: list[Row] = []
     wrong: list[PairAnswer] = []
 
@@ -61,7 +61,7 @@ def evaluate(
                 totals[name] += float(values.double().sum())
             if errors:
                 is_wrong = ~metrics["exact_match"]
-                mistaken = is_wrong.nonzero().flatten().tolist()
+                mistaken = is_wrong.nonzero().flatten().tolist()  # rows of the batch
                 wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
 
         means = {name: total / samples for name, total in totals.items()}
@@ -98,6 +98,7 @@ def evaluate_pairs(
     # one answer for each source: that of the pair whose right answer is closest to it
     kept: dict[int, PairAnswer] = {}
     for same in by_source.values():
+        # (the model wrote the same for all of them; only what is right differs)
         closest = min(same, key=lambda index: len(answers[index].edits))
         others = {answers[index].right for index in same} - {answers[closest].right}
         kept[closest] = replace(
@@ -163,7 +164,7 @@ def _measure_pairs(
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
-        symbols += int(batch.decoder_lengths.sum())
+        symbols += int(batch.decoder_lengths.sum())  # with each <eos>, as the losses
 
         sources = [source for source, _ in chosen]
         decoded = predictor.answers(sources, batch.source, decoding)
@@ -212,7 +213,7 @@ def _batches(
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        # all of a block, but of the last one only as many as are missing
+        # all of a block (a slice ends there), but of the last one only as many as are missing
         drawn = predictor.batch(examples).select(slice(samples - first))
 
         for start in range(0, len(drawn.source), rows):
@@ -233,7 +234,7 @@ def _measure(
     outputs: (B, T) ids that the model has written, if that is known already.
     """
     targets = batch.decoder_output  # (B, L) characters, <eos>, padding
-    is_character = targets > EOS
+    is_character = targets > EOS  # neither <eos> nor padding
     is_padding = targets == PAD
 
     forced, losses = predictor.forced(batch)
@@ -257,7 +258,8 @@ def _measure(
             of_characters["alignment"] = forced.weights.argmax(dim=2) == batch.alignment
         of_characters["entropy"] = attention_entropy(forced.weights)
 
-    metrics = {"exact_match": (is_right | is_padding).all(dim=1)}  # with the <eos>
+    # up to the <eos>: what the model wrote behind it stands where the target has padding
+    metrics = {"exact_match": (is_right | is_padding).all(dim=1)}
     for name, values in of_characters.items():
         metrics[name] = (values * is_character).sum(dim=1) / batch.target_lengths
     return metrics, losses.masked_fill(is_padding, 0).sum(dim=1)

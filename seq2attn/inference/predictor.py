@@ -58,7 +58,9 @@ def output_bound(task: Task, length: int) -> int:
 
 
 def _blocks(sources: Iterable[Source], limit: int) -> Iterator[list[Source]]:
-    """Yield lists of sources, in order: each ends as soon as it has `limit` symbols."""
+    """Yield lists of sources, in order: each ends as soon as it has `limit` symbols, the last one
+    with what is left, perhaps nothing.
+    """
     block: list[Source] = []
     symbols = 0
     for source in sources:
@@ -208,7 +210,7 @@ class Predictor:
         `LONGEST_WITH_WEIGHTS` symbols. Raises `Seq2AttnError` for changes that do not fit the
         source.
         """
-        longest = int(lengths.max()) - self.source_eos
+        longest = int(lengths.max()) - self.source_eos  # symbols, without the <eos>
         if max_steps is None:
             max_steps = output_bound(self.task, longest)
         # the weights say which symbol an `<unk>` copies
@@ -278,7 +280,7 @@ class Predictor:
         answers = []
         for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
             hypotheses = []
-            for output in outputs:
+            for output in outputs if self.search else ():
                 written = write.text(self._symbols(text, output))
                 hypotheses.append(
                     Hypothesis(written, output.log_probability, output.score, output.finished)
@@ -286,6 +288,7 @@ class Predictor:
 
             best = outputs[0]
             symbols = self._symbols(text, best)
+            best_text = write.text(symbols)  # before the <eos> is added
             emitted = best.tokens
             if best.finished:
                 symbols.append(write.tokens[EOS])
@@ -294,14 +297,14 @@ class Predictor:
 
             answer = Answer(
                 text,
-                hypotheses[0].output,
+                best_text,
                 best.finished,
                 source_symbols=tuple(read.tokens[index] for index in ids),
                 output_symbols=tuple(symbols),
                 output_ids=tuple(emitted),
                 # a copy: a view would keep those of all B texts
                 weights=None if weights is None else weights.cpu().numpy().copy(),
-                hypotheses=() if self.search is None else tuple(hypotheses),
+                hypotheses=tuple(hypotheses),
                 task=self.task,
             )
             answers.append(answer)
@@ -317,7 +320,7 @@ class Predictor:
         vocabulary = self.task.target_vocabulary
         symbols = [vocabulary.tokens[token] for token in output.tokens]
         if not self._copies or output.weights is None or UNK not in output.tokens:
-            return symbols
+            return symbols  # `<unk>` stays where no weights say what it copies
         source = self.task.source_vocabulary
         read, _ = source.split(text)
         known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too

@@ -164,7 +164,8 @@ class TrainedModel:
             need_count("samples", samples)
         if isinstance(self.task, Pairs):
             drawn = {"lengths": lengths, "samples": samples, "families": families, "seed": seed}
-            if asked := [name for name, value in drawn.items() if value]:  # seed 0 is the default
+            # (a seed of 0 is the default, so nobody has asked for it)
+            if asked := [name for name, value in drawn.items() if value]:
                 raise Seq2AttnError(
                     f"run {self.run.name!r} is measured on all pairs of a file; leave out "
                     f"{' and '.join(asked)}"
@@ -245,8 +246,8 @@ def patch_map(
     rows = donors[quantity].astype(float)  # (N, rows, ...)
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
-    unpatched = model.predictor.losses(answers)  # (N, T), as below: of what the model wrote
-    effects = []  # (N, T) of each row: how much less likely it makes the answers' symbols
+    unpatched = model.predictor.losses(answers)  # (N, T) -ln p of what the model wrote
+    effects = []  # of each row (N, T): by how much it raises -ln p of the same symbols
     for index in range(ends.max()):
         row = rows[:, index].copy()
         row[index >= ends] = np.nan  # a row of nan patches nothing
@@ -255,6 +256,7 @@ def patch_map(
     maps = []
     for number, answer in enumerate(answers):
         steps = len(answer.output_ids)
+        # (rows of this string, T); without the nan of longer ones
         effect = np.array([one[number, :steps] for one in effects[: ends[number]]])
         maps.append(PatchMap(quantity, answer, other_answers[number], effect))
     return maps[0] if isinstance(text, str) else maps
