@@ -83,7 +83,7 @@ class Trainer:
         formulas in PyTorch from now on, also when the run is resumed: its kernels were wrong.
         """
         self.model = model
-        self.__post_init__()
+        self.__post_init__()  # restores `progress`, too
         self.progress.formulas = True
         self.step.leaf = None
 
@@ -93,6 +93,7 @@ class Trainer:
             self.write_status("finished")
             return
         progress = self.progress
+        # cuts off what was recorded after the checkpoint
         self._recorder = Recorder(self.run, progress.positions)
         # training seeds torch's generators at each step: the caller's are as before, afterwards
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -114,7 +115,8 @@ class Trainer:
                 self._evaluate_and_save(batch)
 
             self._need_finite()
-            if progress.step and not self.finished:  # it will go on from this checkpoint
+            # it will go on from this checkpoint; from step 0 it would begin with a proof
+            if progress.step and not self.finished:
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
 
@@ -157,7 +159,7 @@ class Trainer:
         # on a GPU only with the others: reading a number waits until it has computed all before
         if logged or self.device.type == "cpu":
             loss, gradient_norm = losses.total.item(), norm.item()
-            if not math.isfinite(loss + gradient_norm):
+            if not math.isfinite(loss + gradient_norm):  # one of the two is not
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
             return
@@ -188,7 +190,7 @@ class Trainer:
         if evaluates:
             prove(self.step, batch, step)  # no checkpoint to go on from without a proof
             results = self._evaluate()
-        # at the end, too, which may come before the last of these steps
+        # at the end, too, which may come before the last of these steps: the evaluation has decided
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if evaluates:
@@ -213,7 +215,7 @@ class Trainer:
             results = evaluate_pairs(self.predictor, task.dev_set)
             rate = results.get(training.select)
             loss = results.get("loss")
-            if rate is None or loss is None:
+            if rate is None or loss is None:  # `rows_of` leaves out an impossible number
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
             rank = [-rate.value, -loss.value]
         else:
@@ -230,6 +232,7 @@ class Trainer:
         progress.summary = Status.model_validate(results.summary())
         self._recorder.evaluation(progress.step, results)
         progress.evaluations_without_improvement += 1
+        # `best` is empty at first, which any rank exceeds
         if rank > progress.best:
             progress.evaluations_without_improvement = 0
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
@@ -245,6 +248,7 @@ class Trainer:
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
+            # nothing goes on from these weights, so their step is all that has to be known
             self._write_checkpoint(f"step-{step}", Progress(step=step))
 
     # ---- saving and resuming ----
@@ -260,7 +264,7 @@ class Trainer:
         state: of the run then.
         """
         self.progress.step = step
-        self.span = replace(self.span, steps=step)
+        self.span = replace(self.span, steps=step)  # the config's number was not binding
         self.step.state = {}  # of the optimiser: the user's own is not known here
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
@@ -314,7 +318,7 @@ class Trainer:
         checkpoint = load_checkpoint(path, self.model)
         self.model.load_state_dict(checkpoint.part(MODEL))
         moments = checkpoint.part(OPTIMISER)
-        check_tensors(path, moments, self.step.state, finite=moments)
+        check_tensors(path, moments, self.step.state, finite=moments)  # all of them are
         for name, tensor in moments.items():
             self.step.state[name].copy_(tensor)
         return Progress.model_validate(checkpoint.state)

@@ -43,12 +43,14 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     """
     if step.leaf is None or is_hooked(step.model):
         return
+    # both draw the same random numbers, since `call` seeds the generators
     formulas = _loss_and_gradients(step, step.formulas, batch, number)
     leaf = _loss_and_gradients(step, step.leaf, batch, number)
     if largest_error(leaf, formulas) <= 1:
         return
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
-    # (in float64 there is nothing more exact to ask, nor where no leaf computes in float64)
+    # (in float64 there is nothing more exact to ask; if no leaf computes in float64, nothing can
+    # be proved there)
     if formulas[0].dtype == torch.float32 and exact.leaf is not None:
         prove(exact, batch, number)  # raises if they differ in float64, too
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)
@@ -74,7 +76,7 @@ def without_trace(model: nn.Module) -> Iterator[None]:
     """At the end of this context, restore all that a call of the model may change: the model's
     buffers, and the generators of random numbers, those that a plug-in may have included.
     """
-    generators = [torch.default_generator]
+    generators = [torch.default_generator]  # each step seeds a GPU's anew
     for module in model.modules():
         for value in vars(module).values():
             if isinstance(value, torch.Generator):
@@ -108,6 +110,7 @@ def _error(found: Tensor, right: Tensor, largest: float) -> float:
     if not right.isfinite().all():
         return math.inf if found.isfinite().all() else 0.0
     scale = max(_largest(right), NOISE * largest)
+    # inf where what was found is not a number
     return _largest(found - right) / (TOLERANCE[right.dtype] * scale)
 
 

@@ -50,12 +50,12 @@ class Recorder:
         for file in self._files():
             size = (positions or {}).get(file.name, 0)
             with writing(file):
-                if size == 0:
+                if size == 0:  # nothing in it precedes the checkpoint
                     file.unlink(missing_ok=True)
                 elif file.exists() and file.stat().st_size > size:
                     os.truncate(file, size)
         self._events = run.path / EVENTS.replace("*", str(time.time_ns()))
-        self._event(file_version="brain.Event:2")
+        self._event(file_version="brain.Event:2")  # with which TensorBoard's files begin
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """Record the numbers of a step, such as its loss and gradient norm, by name."""
@@ -72,6 +72,7 @@ class Recorder:
         for row in results.rows:
             if row.length is not None:
                 group = f"validation_{row.metric}"
+                # of 3 digits, so that TensorBoard sorts them by number
                 self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
@@ -132,7 +133,7 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     middle = CELL // 2
     for place, symbol in enumerate(attention.source_symbols, start=1):
         centre = (place * CELL + middle, middle)
-        # two characters fit beside each other; mm: their middle is there
+        # two characters fit beside each other; mm: their middle, in both directions, is there
         letters.text(centre, sign(symbol)[:2], "black", font, "mm")
     for place, symbol in enumerate(attention.output_symbols, start=1):
         centre = (middle, place * CELL + middle)
@@ -143,7 +144,7 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     return Summary.Image(
         height=image.height,
         width=image.width,
-        colorspace=3,
+        colorspace=3,  # RGB
         encoded_image_string=png.getvalue(),
     )
 
@@ -197,6 +198,7 @@ def _chosen_strings(task: Task) -> list[str]:
     """
     vocabulary = task.source_vocabulary
     if task.dev_set:
+        # by length, and those of one length by their text: the same ones in every run
         sources = sorted({source for source, _ in task.dev_set})
         sources.sort(key=lambda text: len(vocabulary.encode(text)))
         chosen = [sources[len(sources) // 2], sources[-1]]

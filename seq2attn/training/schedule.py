@@ -11,13 +11,14 @@ from seq2attn.errors import Seq2AttnError
 
 
 def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
-    """Return the rate of step `step` (from 0) of `steps`: linear warm-up, then the schedule.
+    """Return the rate of step `step` (from 0, below `steps`): linear warm-up, whose last step has
+    the full rate, then the schedule.
 
     Cosine annealing without restarts: Loshchilov & Hutter 2017, eq. 5.
     """
     if step < training.warmup:
         return training.learning_rate * (step + 1) / training.warmup
-    progress = (step - training.warmup) / max(1, steps - training.warmup)
+    progress = (step - training.warmup) / (steps - training.warmup)  # from 0 to below 1
     shares = {
         "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
         "linear": 1 - progress,
@@ -80,5 +81,6 @@ def snapshot_steps(steps: int, count: int) -> frozenset[int]:
     if count == 0:
         return frozenset()
     spacing = math.ceil(steps / count)
+    # as many powers as lie below `spacing`
     early = (2**power for power in range((spacing - 1).bit_length()))
     return frozenset({0, *early, *range(spacing, steps, spacing), steps})

@@ -123,7 +123,8 @@ def _train_on(
         device = torch.device("cpu")
     model.to(device)
     data = build_training_data(config, device, task)
-    training_span(config.training, data)  # only to see whether these two raise
+    # only to see whether these two raise
+    training_span(config.training, data)
     watched_strings(config, task)
     _check_memory(config, data)
 
@@ -133,6 +134,7 @@ def _train_on(
         environment = describe_environment(where, config, device, threads, describe(device))
         run = create_run(where, config, environment, task.learned())
 
+    # a caller with `should_stop` handles signals: then this request is never set
     stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
     with training_lock(run), stopping as request:
         trainer = Trainer(run, config, model, device, display, data)
@@ -185,7 +187,8 @@ def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> None:
         return
     except LeafDiffers as difference:
         trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
-    # the same trainer: if it fails from here on, its caller sees how far it came
+    # the same trainer, so that its caller sees how far it came if it fails from here on; without
+    # kernels, `prove` does nothing
     trainer.start_over(build_model(trainer.config, trainer.data.task).to(trainer.device))
     trainer.train(should_stop)
 
@@ -275,7 +278,7 @@ class NewModel(TrainedModel):
         if self.watch is not None:
             self.watch()
         training = self._training
-        number = self.step if step is None else step
+        number = self.step if step is None else step  # `self.step`: how many were done
         need_count("step", number, 0)
         need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
@@ -292,6 +295,8 @@ class NewModel(TrainedModel):
         losses = training.losses(decoded, batch, number)
         self.step = number + 1
         if self.step % self.config.training.log_every == 0:
+            # of several passes of one part, as SAM makes them, the first: the later ones have
+            # weights that were moved for a moment
             self._logged.setdefault(self.step, {}).setdefault(part, losses.records())
         return losses.total
 

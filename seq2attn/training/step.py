@@ -125,6 +125,7 @@ class TrainingStep:
         """Call the model or its faster form with the random numbers of a part of step `number`."""
         device = batch.source.device
         key = (number, part) if part else (number,)  # of a batch in one part, its number alone
+        # for torch's own generator, from which dropout draws
         seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
@@ -161,6 +162,7 @@ class TrainingStep:
             # no product with 1, and no sum from 0: each would be one more operation
             terms.append(value if loss.weight == 1 else loss.weight * value)
         total = sum(terms[1:], start=terms[0])
+        # (a loss of a plug-in may have returned a plain number)
         if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
             raise Seq2AttnError(
                 f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
@@ -194,7 +196,8 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        # where reading the norm would wait for a GPU, always scale: by 1 if it is small enough
+        # where reading the norm would wait for a GPU, always scale: by 1 if it is small enough (0
+        # gives inf, which is cut to 1)
         if not self._may_read_numbers:
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
@@ -216,7 +219,7 @@ class TrainingStep:
             self._averages,
             self._squares,
             [],  # of amsgrad, which is off
-            [updates] * len(self._gradients),
+            [updates] * len(self._gradients),  # it wants a number of updates for each parameter
             lr=rate,
             beta1=0.9,
             beta2=0.999,
