@@ -78,7 +78,7 @@ def check_config(
     written: where each dotted key is, for messages.
     """
     values, places, unusable = _overridden(values, override_list(overrides), written or {})
-    values = _absolute(values, Path())
+    values = _absolute(values, Path())  # paths of overrides; those of a file are absolute already
     config, problems = _validate(values)
     problems = surrogates(values) + problems
     invalid = [problem.path for problem in problems]
@@ -117,7 +117,7 @@ def _overridden(
         for other in list(places):
             if _is_in(other, key):  # it was replaced with its section
                 del places[other]
-        places[key.removesuffix(".name")] = where
+        places[key.removesuffix(".name")] = where  # problems of a part are under the part's key
     return values, places, unusable
 
 
@@ -135,7 +135,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
     valid = _without(values, [problem.path.split(".") for problem in problems])
     if valid == values:  # nothing could be left out: only the defaults are surely valid
         valid = {}
-    config, others = _validate(valid)
+    config, others = _validate(valid)  # ends, since `valid` has fewer values each time
     return config, problems + others
 
 
@@ -165,10 +165,11 @@ def flat_values(config: Config | Values, prefix: str = "") -> dict[str, Any]:
 def override_list(overrides: Overrides) -> list[str]:
     """Return overrides as `KEY=VALUE`."""
     if isinstance(overrides, Mapping):
-        return [
+        return [  # JSON is YAML, too; a path becomes text
             f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
             for key, value in overrides.items()
         ]
+    # what is neither text nor a list is refused below, as one override
     single = isinstance(overrides, str) or not isinstance(overrides, Iterable)
     listed: list[Any] = [overrides] if single else list(overrides)
     for override in listed:
@@ -184,6 +185,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not all(words) or len(words) > MAX_LEVELS:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
     key, value = ".".join(words), read_text(text, source="value").value
+    # (a mapping has its own `name`, and a list chooses several parts)
     is_name = key in PARTS and not isinstance(value, dict | list)
     return f"{key}.name" if is_name else key, value
 
@@ -196,7 +198,7 @@ def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, An
     >>> _replace({"seed": 1}, "model.hidden", 64)
     {'seed': 1, 'model': {'hidden': 64}}
     """
-    if values is None:
+    if values is None:  # there is no such section, or it is empty
         values = {}
     elif not isinstance(values, Mapping):
         if above not in PARTS or isinstance(values, list):  # a list has numbers below it, not keys
@@ -217,6 +219,7 @@ def _absolute(values: Values, folder: Path) -> Values:
     if not isinstance(task, Mapping):
         return values
     task = dict(task)
+    # (the name of the task may be wrong, so data files of any task count)
     for entry in PARTS["task"]:
         for name in entry.files:
             path = task.get(name)
@@ -231,6 +234,7 @@ def surrogates(values: Values) -> list[Problem]:
     """
     problems = []
     for key, value in flat_values(values).items():
+        # the key and all that a list has; as JSON, since anything may stand there
         text = json.dumps({key: value}, ensure_ascii=False, default=str, skipkeys=True)
         surrogate = re.search("[\ud800-\udfff]", text)
         if surrogate:
@@ -273,6 +277,7 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
         for written, place in places.items():
             if _is_in(written, key):
                 return place
+    # the nearest is the longest of those above
     above = [written for written in places if _is_in(problem.path, written)]
     return places[max(above, key=len)] if above else None
 
@@ -289,7 +294,8 @@ def describe_errors(
     """
     problems = []
     details = error.errors()
-    by_name: dict[str, list[str]] = defaultdict(list)  # the last word of a key -> such keys
+    # the last word of a key -> such keys; only if there is one to be guessed, as it takes time
+    by_name: dict[str, list[str]] = defaultdict(list)
     if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
         for key, _ in all_keys():
             by_name[key.rpartition(".")[2]].append(key)
@@ -313,7 +319,7 @@ def _unknown_key(
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
     name = str(location[-1])
     here, part = _section_at(location[:-1], section, values)
-    allowed = sorted(_keys_of(here) - {"name"})  # which would choose another part
+    allowed = sorted(_keys_of(here) - {"name"})  # `name` would choose another part
     guess = did_you_mean(name, allowed) or _elsewhere(by_name.get(name, ()), values)
     of_part = f" of {part!r}" if part else ""
     return f"unknown key{of_part}; {guess}allowed here: {', '.join(allowed) or 'none'}"

@@ -54,7 +54,7 @@ def _lengths(config: Config) -> Iterator[Problem]:
     """Yield the problems of a task that draws its strings: of their lengths and symbols."""
     task = dict(config.task)
     shortest, longest = task.get("min_length"), task.get("max_length")
-    if shortest is None or longest is None:  # the task itself determines them
+    if shortest is None or longest is None:  # no options of this task, which determines them
         return
     if shortest > longest:
         yield _problem(
@@ -62,11 +62,12 @@ def _lengths(config: Config) -> Iterator[Problem]:
             f"{shortest} is above task.max_length, {longest}; change one of them",
             "task.max_length",
         )
+    # (the default of `alphabet` is LETTERS, and a task may lack it)
     if task.get("symbols") and task.get("alphabet") not in (None, LETTERS):
         yield _problem(
             "task.symbols", "is set, and so is task.alphabet; set one of them", "task.alphabet"
         )
-    measured = config.evaluation.lengths or [shortest]
+    measured = config.evaluation.lengths or [shortest]  # null: every trained length
     trained = any(shortest <= length <= longest for length in measured)
     if config.training.target is not None and not trained:
         yield _problem(
@@ -132,7 +133,7 @@ def _files(config: Config) -> Iterator[Problem]:
     """Yield the problems of a task that reads files of pairs: a missing file, and columns."""
     task = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
-        if name in task and task[name] is None:
+        if name in task and task[name] is None:  # a task may have another name for its files
             yield _problem(
                 f"task.{name}",
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
@@ -171,7 +172,8 @@ def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
     attention = model.attention
     score = SCORES.get(attention.score.name)
     history = HISTORIES.get(attention.history.name)
-    if score.equal_widths and model.bidirectional and attention.heads == 1:  # heads project both
+    # (several heads project query and keys to one width)
+    if score.equal_widths and model.bidirectional and attention.heads == 1:
         others = [entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"]
         yield _problem(
             _SCORE,

@@ -43,7 +43,7 @@ def _words(values: Any, what: str) -> Iterator[str]:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise Seq2AttnError(f"{quoted(value)} is not {what}")
-        yield from str(value).removesuffix(",").split(",")  # `3,` is one word
+        yield from str(value).removesuffix(",").split(",")  # `3,` is the one word `3`
 
 
 def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
@@ -91,6 +91,7 @@ def _texts(value: Any) -> Any:
     values as they are, for pydantic to refuse.
     """
     texts = [value] if isinstance(value, str) else value
+    # a list of YAML, or a tuple of Python
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         return tuple(dict.fromkeys(map(composed, texts)))
     return value

@@ -41,7 +41,7 @@ def read_file(path: Path) -> Document:
     """Read a YAML file. Raises `Seq2AttnError` with its name if that fails."""
     try:
         with open_plain(path) as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(LARGEST + 1)  # one byte more shows that it is too large
         if len(data) > LARGEST:
             raise ValueError(f"it is larger than {LARGEST:,} bytes")
         text = data.decode("utf-8-sig")
@@ -60,11 +60,12 @@ def read_text(text: str, source: str) -> Document:
     try:
         return _document(text)
     except yaml.MarkedYAMLError as error:
+        # (PyYAML counts lines from 0)
         where = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         message = ", ".join(filter(None, (error.context, error.problem)))
         raise Seq2AttnError(f"{source}{where}: not plain YAML: {message}") from None
     except yaml.YAMLError as error:
-        message = " ".join(str(error).split())
+        message = " ".join(str(error).split())  # in one line
         raise Seq2AttnError(f"{source}: not plain YAML: {message}") from None
 
 
@@ -183,5 +184,6 @@ def hint_for_missing(path: Path) -> str:
     folder = path if path.is_dir() else path.parent
     names = {f"{CONFIGS}/{name}.yaml" for name in shipped_names()}
     names.update(map(str, folder.glob("[!.]*.yaml")))
+    # 0: all of them, sorted by their likeness
     similar = difflib.get_close_matches(str(path), sorted(names), len(names), cutoff=0)
     return f"There are: {first_of(similar)}"
