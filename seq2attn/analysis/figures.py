@@ -35,7 +35,8 @@ def saturation_figure(result: Analysis) -> Figure:
     keys = result.settings["keys"]
     title = f"Attention weights over {keys} random keys; dotted: uniform"
     scores = _groups(result.rows, "score")
-    figure, panels = new_panels(len(scores), (1.2 + 2.7 * len(scores), 3.5), title)
+    width = 1.2 + 2.7 * len(scores)  # inches: the labels on the left, and each panel
+    figure, panels = new_panels(len(scores), (width, 3.5), title)
 
     for panel, (score, rows) in zip(panels, scores.items(), strict=True):
         for number, row in enumerate(rows):
@@ -89,7 +90,8 @@ def entropy_figure(result: Analysis) -> Figure:
     """Draw entropy against width, a panel for each number of keys."""
     counts = _groups(result.rows, "keys")
     title = "Entropy of attention over random keys; dotted: log S, of uniform weights"
-    figure, panels = new_panels(len(counts), (1.4 + 3.2 * len(counts), 3.6), title)
+    width = 1.4 + 3.2 * len(counts)  # inches: the labels on the left, and each panel
+    figure, panels = new_panels(len(counts), (width, 3.6), title)
 
     for panel, (count, rows) in zip(panels, counts.items(), strict=True):
         _draw_by_width(panel, rows, "entropy", "limit")

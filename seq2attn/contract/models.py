@@ -21,7 +21,7 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Normaliser
-from seq2attn.model.points import At, Point
+from seq2attn.model.points import At, Point, points_of
 
 STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
@@ -230,9 +230,8 @@ def check_points(subject: Subject) -> Found:
     """
     points = {}  # the names of attributes, by the points in them
     for part in subject.parts():
-        for attribute, value in vars(part).items():
-            if isinstance(value, Point):
-                points[value] = attribute
+        for attribute, _, point in points_of(part):
+            points[point] = attribute
     passed: set[Point] = set()
     hooks = {point: partial(_pass, passed, point) for point in points}
     with hooked_places(hooks.items(), Rank.CACHE):

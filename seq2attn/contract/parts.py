@@ -52,6 +52,8 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
 
     The rules build on each other: what breaks a rule often breaks those after it too. The last one
     is `options`: another value of each option that is a number or a truth value changes something.
+
+    What a part raises while it is made is raised.
     """
     (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
     registry = PARTS[key]

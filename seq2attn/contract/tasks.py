@@ -192,6 +192,7 @@ def check_loss(loss: Loss) -> Found:
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, dtype=torch.float64)
 
+    # logits and scores are moved together along random directions, by one number
     moves = draw(*logits.shape), draw(*scores.shape)
     if not models.has_right_slope(
         lambda step: compute(logits + step * moves[0], scores + step * moves[1]), draw

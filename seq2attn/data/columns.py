@@ -281,7 +281,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
     if len(chosen) < 2:
         return [], False
     if chosen[0].role == "segments":  # they are the answer, so they come second
-        chosen.reverse()
+        chosen.reverse()  # (of more than two, the user is asked, whatever their order)
     # Beside a column of one of these names, two words may be compared, neither the other's answer.
     is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)
     sure = len(chosen) == 2 and len(tags) < 2 and not is_classified

@@ -97,7 +97,7 @@ class Changes:
         if by_name and "attention.weights" not in known:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         hooks: list[tuple[Place, Hook]] = []
-        for name, hook in by_name.items():
+        for name, hook in by_name.items():  # a model with weights has attention's other points, too
             hooks += [(place, hook) for place in known[name]]
         for (name, index), row in self.patch.items():
             hooks += patch_hooks(name, index, row, known[name])

@@ -110,7 +110,7 @@ def evaluate_pairs(
     found = tuple(kept.values())
     counts = [answer.words for answer in found]
     rows = rows_of(
-        error_rates(found) | {"loss": loss},
+        error_rates(found) | {"loss": loss},  # the loss is of all pairs, whichever counts
         sum(counts),
         length=None,
         trained=True,  # said of a length; here it keeps the row without an asterisk
@@ -213,7 +213,7 @@ def _batches(
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        # all of a block (a slice ends there), but of the last one only as many as are missing
+        # a whole block if so many are still wanted, else its first rows
         drawn = predictor.batch(examples).select(slice(samples - first))
 
         for start in range(0, len(drawn.source), rows):

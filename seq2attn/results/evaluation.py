@@ -278,6 +278,7 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     metrics = []
     for metric in evaluation.metrics:
         if metric.heading and not metric.of_file:  # of a whole file there is one number only
+            # where the terminal is too narrow for all, exact match stays
             columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
             metrics.append(metric.name)
     rows = []

@@ -131,6 +131,7 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     letters = ImageDraw.Draw(image)
     font = _font()
     middle = CELL // 2
+    # from 1: the letters of the rows stand in column 0, those of the columns in row 0
     for place, symbol in enumerate(attention.source_symbols, start=1):
         centre = (place * CELL + middle, middle)
         # two characters fit beside each other; mm: their middle, in both directions, is there

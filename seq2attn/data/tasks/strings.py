@@ -109,7 +109,8 @@ class StringTask(Task):
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
                 ids = characters(length).sort(dim=1).values
-            case _:  # runs: each character as often as its size says; S of them are enough
+            case _:  # runs (`check_evaluation` has refused unknown names): each character as often
+                # as its size says; S of them are enough
                 sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
                 ids = characters(length).gather(1, _item_at(positions, sizes))
         lengths = torch.full((count,), length, device=random.device)
