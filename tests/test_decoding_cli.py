@@ -1,5 +1,7 @@
 """`predict` and `eval` with a beam, and with several runs as an ensemble."""
 
+import shutil
+
 import pytest
 from measured import value_of
 from refusal import refused
@@ -57,7 +59,10 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
     assert "ensemble of tiny + other (probabilities averaged)" in shown
     loaded = seq2attn.load(["tiny", "other"], runs_dir=runs_copy, device="cpu")
     assert [one.output for one in loaded.predict(["abc", "hello"])] == expected
-    with refused("patch_map looks into one model, and tiny . other is an ensemble"):
+    namesake = shutil.copytree(runs_copy / "other", runs_copy.parent / "elsewhere/tiny")
+    loaded = seq2attn.load([Run(runs_copy / "tiny"), Run(namesake)], device="cpu")
+    assert len(loaded.module.models) == 2
+    with refused("patch_map looks into one model, and tiny . tiny is an ensemble"):
         seq2attn.patch_map(loaded, "abc", "bca", "logits")
     with refused("load takes runs, or their names; found a int"):
         seq2attn.load([3], runs_dir=runs_copy)

@@ -93,6 +93,8 @@ def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
             [("a", "x"), ("a", "y z")],
         ),
         ("a\t[x]~[ y ]\n", {"target_alternatives": "~", "target_quotes": "[]"}, "ax ay"),
+        ("a\tx, y,x\n", {"target_alternatives": ","}, "ax ay"),  # x is one answer
+        ("a\t/x/, / x /\n", {"target_alternatives": ",", "target_quotes": "/"}, "ax"),
         ("walk\tx\tV; PST\n", {"features_column": 3}, [("walk\tV;PST", "x")]),
         ("w\tx\tV|PST\n", {"features_column": 3, "features_separator": "|"}, [("w\tV;PST", "x")]),
         ("IPA\tno\tword\nx\t1\ta\n", {"source_column": "word", "target_column": "IPA"}, "ax"),

@@ -111,10 +111,11 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     """Return a hook that sets, at each step, the weights with which `other` decodes the same
     strings; beyond the end of its output, those of its last step.
     """
-    decoded = other.decode(source, lengths, keep_weights=True).weights  # (B, 1, T, S)
+    # (B, 1, T, S), as `other` has no beam
+    decoded = other.decode(source, lengths, keep_weights=True).weights
     if decoded is None:
         raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
-    kept = decoded.squeeze(1)  # (B, T, S) of its one output for each string
+    kept = decoded.squeeze(1)  # (B, T, S)
 
     def hook(weights: Tensor, at: At) -> Tensor:
         steps = torch.arange(at.first, at.first + weights.size(-2), device=kept.device)  # (L,)

@@ -51,7 +51,7 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
         factors = allowed.float() if factor is None else allowed * factor  # (1, L, S)
         for position, row in enumerate(factors[0].tolist()):
             centre = None if centres is None else float(centres[position])
-            # each position is two characters wide, so that it looks square
+            # of five shades, from 0 to 4; two characters for a position, so that it looks square
             picture = "".join(2 * SHADES[round(4 * share)] for share in row)
             rows.append(MaskRow(name, position, centre, picture, tuple(row)))
     return Analysis({"source": source, "target": target, "radius": radius}, rows)

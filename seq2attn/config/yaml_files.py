@@ -48,7 +48,7 @@ def read_file(path: Path) -> Document:
     except FileNotFoundError:
         raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
     return read_text(text, source=str(path))
 

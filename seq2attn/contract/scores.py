@@ -44,6 +44,7 @@ def known_scores(plugins: Sequence[str] = ()) -> list[KnownScore]:
     known = []
     for entry in SCORES:
         fields = entry.options.model_fields.items()
+        # `int`, or `int | None`
         sizes = [name for name, field in fields if "int" in str(field.annotation)]
         is_built_in = isinstance(entry.implementation, str)  # a plug-in registers its class
         known.append(KnownScore(entry.name, entry.equal_widths, is_built_in, sizes))

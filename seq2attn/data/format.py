@@ -197,7 +197,7 @@ class Format:
 
     def parse(self, line: str) -> list[Pair]:
         """Parse a line without its line end, of a format without names, into a pair for each of its
-        answers. Raises `ValueError` with what is wrong with it.
+        different answers. Raises `ValueError` with what is wrong with it.
         """
         # tabs between columns are right, all others wrong
         text = line.replace("\t", "") if self.delimiter == "\t" else line
@@ -221,12 +221,13 @@ class Format:
             text = self._features_of(features[0])
             source += FEATURES + self._checked("features", text, FEATURE)
         source = self.canonical(source)
-        return [(source, answer) for answer in self._answers(target)]
+        different = dict.fromkeys(self._answers(target))  # in their order
+        return [(source, answer) for answer in different]
 
     def _answers(self, target: str) -> Iterator[str]:
-        """Yield the right answers in a column, each once, without what is around them."""
+        """Yield the right answers in a column without what is around them."""
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
-        for answer in dict.fromkeys(answers):
+        for answer in answers:
             if self.target_alternatives:
                 answer = answer.strip()
             if self.target_quotes:

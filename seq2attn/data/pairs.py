@@ -127,5 +127,5 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         )
         raise Seq2AttnError(message, hint=hint) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None

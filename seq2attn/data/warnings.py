@@ -276,6 +276,7 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
         yield f"warning: {text} only in case"
     lengths = [max(map(len, pair)) for pair in pairs]
     longest, usual = max(lengths), median(lengths)
+    # long by any measure, and much longer than the others
     if longest > max(1000, 20 * usual):
         text = f"warning: a pair has {longest:,} characters, the median {usual:g}"
         yield f"{text}; memory grows with the longest squared"

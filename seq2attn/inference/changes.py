@@ -229,7 +229,7 @@ def valid_hook(replacement: Tensor) -> Hook:
 
     def hook(valid: Tensor, _: At) -> Tensor:
         repeated = replacement.repeat_interleave(len(valid) // len(replacement), dim=0)
-        return repeated.view_as(valid)
+        return repeated.view_as(valid)  # (B, S), or with more axes of length 1
 
     return hook
 

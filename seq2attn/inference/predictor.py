@@ -339,8 +339,8 @@ class Predictor:
 
 
 def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """Return one predictor for several, by the names of their runs. Raises `Seq2AttnError` if they
-    cannot decode together.
+    """Return one predictor for several, by what a message calls them. Raises `Seq2AttnError` if
+    they cannot decode together.
     """
     (first, reference), *others = predictors.items()
     for name, predictor in others:

@@ -243,7 +243,7 @@ def patch_map(
         raise Seq2AttnError(f"patch_map takes pairs; found {len(texts)} and {len(others)} strings")
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
-    rows = donors[quantity].astype(float)  # (N, rows, ...)
+    rows = donors[quantity].astype(float)  # (N, rows, ...); of bool, too, as nan follows
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
     unpatched = model.predictor.losses(answers)  # (N, T) -ln p of what the model wrote
@@ -303,5 +303,6 @@ def load_ensemble(
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]
-    predictors = {model.run.name: model.predictor for model in models}
+    # by path: runs in two folders may have one name
+    predictors = {str(model.run.path): model.predictor for model in models}
     return replace(models[0], predictor=ensemble(predictors), ensemble=tuple(runs))

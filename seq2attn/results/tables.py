@@ -46,6 +46,7 @@ def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table
         cells = [one.get("exact_match", length, family) for one in evaluations.values()]
         rows.append([length_label(row), family, *cells])
     families = {family for family, _ in places}
+    # without a heading, only programs see the column
     columns = [Number("length"), Column("family" if len(families) > 1 else "")]
     columns += map(Column, evaluations)
     left_out = lines_left_out(evaluations.values())
@@ -108,7 +109,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     for name, one in evaluations.items():
         difference = p = None  # the first run is not compared with itself
         if one is not baseline:
-            paired = one.paired(baseline)
+            paired = one.paired(baseline)  # above 0: worse than the first run
             difference, p = paired.difference, paired.p
         rates = one.get("wer"), one.get("ser")
         rows.append([name, seeds.get(name), one.words, *rates, difference, p])

@@ -366,4 +366,5 @@ def new_model(
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )
+    # neither the run nor the checkpoint exists: after 0 steps, nothing is saved
     return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, plugins=loaded)

@@ -152,7 +152,7 @@ class TrainingStep:
         """Compute the losses of the model's outputs in step `number`. Raises `Seq2AttnError` if
         their sum has no gradient, while gradients are recorded.
         """
-        given = {"step": number, "states": decoded.states}
+        given = {"step": number, "states": decoded.states}  # no states if no loss asks for them
         parts = {}  # what is recorded of each
         terms = []  # of the sum, times their weights
         for name, loss in self._losses.items():
