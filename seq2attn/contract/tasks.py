@@ -94,6 +94,7 @@ def check_training(task: Task) -> Found:
     """A model takes a training step on the task, and is evaluated on its shortest and longest
     strings.
     """
+    # (the default config has source_eos, too)
     subject = make_subject(Config(), task, [], torch.float32, CPU)
     batch = make_batch(_draw(task), source_eos=True)
     yield from models.check_training(replace(subject, batch=batch))

@@ -107,7 +107,7 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
         if form.comment and "comment" in symptom.changes:
             continue  # the user has said what a comment is
         alike = [text for text in texts if re.fullmatch(symptom.pattern, text)]
-        if len(alike) > symptom.share * len(texts):
+        if len(alike) > symptom.share * len(texts):  # never without texts, such as features
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             text = f"{count} {len(texts):,} {symptom.side} {symptom.says}, as {quoted(alike[0])}"
             yield Oddity(text, symptom.changes)

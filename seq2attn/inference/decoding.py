@@ -201,7 +201,8 @@ def beam_decode(
     of them by each of V symbols, keeps the best K of the KV, and goes on with the rows of their
     parents: the hypotheses that they extend.
     """
-    rows = torch.arange(len(lengths), device=source.device).repeat_interleave(search.width)  # (BK,)
+    # (BK,) which row each hypothesis goes on with: at first that of its source, later its parent's
+    rows = torch.arange(len(lengths), device=source.device).repeat_interleave(search.width)
     memory, state = model.encode(source, lengths)
     memory = model.select(memory, rows)
     state = model.select(state, rows)
@@ -217,7 +218,7 @@ def beam_decode(
         decoded, state = model.step(emitted[:, -1], state, memory)
         log_probabilities = model.choices(decoded.logits.log_softmax(dim=2), memory)
         log_probabilities = log_probabilities.view(*totals.shape, -1)  # (B, K, V)
-        # a finished hypothesis goes on with <eos> only, which costs nothing
+        # a finished hypothesis goes on with <eos> only, which costs nothing, whatever was computed
         finished = (emitted == EOS).any(dim=1).view_as(totals)  # (B, K)
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
         log_probabilities[..., EOS].masked_fill_(finished, 0.0)

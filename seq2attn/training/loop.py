@@ -115,7 +115,7 @@ class Trainer:
                 self._evaluate_and_save(batch)
 
             self._need_finite()
-            # it will go on from this checkpoint; from step 0 it would begin with a proof
+            # it will go on from this checkpoint; at step 0 it begins with a proof anyway
             if progress.step and not self.finished:
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
