@@ -103,7 +103,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     float or str, by annotation or else by its default.
 
     Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
-    class attribute `limits` has for it.
+    class attribute `limits` has for it. A parameter whose name begins with `_` is no option.
     """
     try:
         parameters = inspect.signature(cls, eval_str=True).parameters
@@ -121,8 +121,8 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
         kinds = _kinds(parameter)
         if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
-            line = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
-            meaning = " ".join(line[1].split()) if line else f"default: {json.dumps(default)}"
+            line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)
+            meaning = " ".join(line[2].split()) if line else f"default: {json.dumps(default)}"
             fields[name] = option(kinds[0], default, meaning, *limits.get(name, ()))
     return fields
 

@@ -321,20 +321,28 @@ class Upper(Reverse):
 def test_docstring_and_limits_describe_the_options(plugin):
     body = '''"""A window.
 
-    radius: positions to each side,
-        at most five
+    Args:
+        radius: positions to each side,
+            at most five
+        other: a factor
     """
 
     limits = {"radius": (1, 5)}  # noqa
 
-    def __init__(self, query_width, source_eos, *, radius: int = 2, other: float = 1.5):
+    def __init__(
+        self, query_width, source_eos, *, radius: int = 2, other: float = 1.5, more: float = 0.5
+    ):
         super().__init__(query_width, source_eos, radius=radius)
 
     def forward(self, query, lengths, width, first):
         return View(self.inside(lengths.view(-1, 1, 1).expand(-1, query.size(1), 1), width))
 '''
     plugin(PART.format(base="Window", body=body))
-    meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
+    meanings = {
+        "radius": "positions to each side, at most five",
+        "other": "a factor",
+        "more": "default: 0.5",
+    }
     fields = WINDOWS.get("odd").options.model_fields
     assert {name: one.description for name, one in fields.items() if name != "name"} == meanings
     with pytest.raises(ConfigError, match="should be at most 5, found 6"):
