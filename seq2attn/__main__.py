@@ -10,7 +10,8 @@ def main() -> None:
     Ctrl-C raises `KeyboardInterrupt`, except during an import, where it ends the process at once:
     a module that is being imported might catch the exception and go on.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under `nohup`
+    # not where it is ignored, as in what a script starts in the background, with `&`
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     from seq2attn.cli import main as run_command_line
 

@@ -180,8 +180,8 @@ def _drop_closed_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
-            with contextlib.suppress(OSError, ValueError):
+        except (OSError, ValueError):  # ValueError: it was closed in this process
+            with contextlib.suppress(OSError, ValueError):  # it may have no file at all
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

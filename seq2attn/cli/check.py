@@ -179,7 +179,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     rows, known = [], known_scores()
     for part in chosen:
         kind, _, name = part.partition("/")
-        if kind == "score" and name != expect:
+        if kind == "score" and name != expect:  # with itself nothing is compared
             code, text = compare(Sample(*scored(name)), expect, known)
             result = text or "equal"
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})

@@ -202,6 +202,7 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
             yield f"{indent}{name}:", meaning
             yield from _explained(below, f"{indent}  ")
         else:
+            # a width that no line has: a long text stays on the line of its key
             line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
             yield indent + line, meaning
             for item in items:

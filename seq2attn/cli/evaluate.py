@@ -122,7 +122,8 @@ def evaluate(
     device: Device = "auto",
     models: Models,
 ) -> None:
-    """Measure runs as the options say, save the results with them, and print them.
+    """Measure runs as the options say, and print the results. Those of a run that decoded greedily
+    are also saved with it.
 
     Checks all options before any work. `HELP` is the text of `seq2attn eval --help`.
     """
@@ -145,6 +146,8 @@ def evaluate(
         measured[trained.name] = evaluation
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
     try:
+        # An ensemble is not one run. An evaluation does not say how it decoded, and the figures and
+        # reports that read it later take it for greedy decoding's.
         if not (models.beam or models.as_ensemble):
             for trained in loaded:
                 save_evaluation(measured[trained.name], trained.run)
@@ -154,8 +157,10 @@ def evaluate(
         else:
             _print(measured, as_json, as_ensemble=models.as_ensemble)
     if latex:
-        seeds = {trained.name: trained.config.seed for trained in loaded}
-        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
+        seeds = {}
+        if not models.as_ensemble:  # whose runs have each their own
+            seeds = {trained.name: trained.config.seed for trained in loaded}
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)
@@ -180,7 +185,7 @@ def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) ->
             shares.append(f"{100 * share:.0f} % of those of length {length}")
     if shares:
         say(f"{who}of the possible strings, training saw about {', '.join(shares)}")
-    files = (trained.task.learned() or {}).get("files", {})
+    files = (trained.task.learned() or {}).get("files", {})  # None: the task reads no files
     if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
         say(f"{trained.name} was trained on this file: the rates show how well it remembers")
 
@@ -191,7 +196,7 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
     """
     if as_json:
         records = [evaluation.to_json(name) for name, evaluation in measured.items()]
-        if as_ensemble:
+        if as_ensemble:  # one model, so one record
             records[0]["ensemble"] = True
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():

@@ -49,7 +49,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command. An error says which command it is of."""
-        # each by one of its names: those in VARIADIC have no other
+        # `multiple`: the same name may take a single value in another command, as `--keys` does.
+        # One name of each option is enough: those in VARIADIC have no other.
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
@@ -71,7 +72,7 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
         if word == "--":
             return result + args[index:]
         if flag and result[-1] == flag:
-            pass  # the word after a flag is its value
+            pass  # its value, whatever it looks like
         elif flag and re.fullmatch(VARIADIC[flag], word, re.DOTALL):
             result.append(flag)
         else:
@@ -157,7 +158,9 @@ def run_names(context: typer.Context) -> list[str]:
 
 
 def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
-    """Register the parts in the files of --plugin, unless the shell only completes a line."""
+    """Register the parts in the files of --plugin, and return the files' names. Where the shell
+    only completes a line, as `resilient_parsing` says, nothing is run.
+    """
     if plugins and not context.resilient_parsing:
         from seq2attn.plugins import load_plugins
 
@@ -303,7 +306,7 @@ class Models:
         from seq2attn.inference.decoding import BeamSearch
 
         width = self.beam or max(BeamSearch.width, n_best)  # at least the default width
-        if n_best > width:
+        if n_best > width:  # so --beam was given
             raise Seq2AttnError(
                 f"--n-best {n_best} asks for more outputs than --beam {self.beam} keeps",
                 hint="Widen the beam.",

@@ -217,7 +217,7 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
         left_out += map(str, range(last + 1, number))
         last = number
         try:
-            predictor.read(source)
+            predictor.read(source)  # raises for what the model cannot read
             yield source
         except Seq2AttnError as error:
             refused += 1
@@ -312,4 +312,5 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
         say("the map is too wide for this terminal; --plot FILE draws it")
     else:
         console.print(drawn)
+        # on standard output, too, as a part of the map
         say(f"    {legend(answer.map, console, digits=digits)}", console=console)

@@ -128,8 +128,8 @@ class Recurrence(torch.autograd.Function):
         vocabulary, embedded = named["embedding"].shape
         like = named["weight_hh"]
         width = like.size(1)
-        # beside an embedding the cell is fed a context, or with `combine` the last attentional
-        # vector, of another width
+        # beside an embedding the cell is fed a context; with `combine` the last attentional vector,
+        # or nothing, and the context's width is another one, set below
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
@@ -148,10 +148,13 @@ class Recurrence(torch.autograd.Function):
         if (past := named["past_weight"]) is not None:  # a history
             channels, taps, distances = past.shape
             convolution = (channels, taps, 0 if named["moves"] is None else distances)
-            # the weights before each step, padded for the convolution, and always their sum
+            # Before each step: the last weights, and the sum of all, which the C keeps even if the
+            # convolution has one channel; padded for the convolution.
             pasts = like.new_zeros(rows * steps, max(channels, 2), taps - 1 + keys.size(1))
 
-        gates = like.new_empty(rows * steps, 4 * width)
+        gates = like.new_empty(
+            rows * steps, 4 * width
+        )  # n, r, z, and W_hn s + b_hn, which r scales
         before = like.new_empty(rows * steps, width)
         states = like.new_empty(rows, steps, width + context)
         results = (gates, before, states, vectors, weights, queries, pasts)
@@ -162,7 +165,7 @@ class Recurrence(torch.autograd.Function):
         ctx.kernels = kernels
         ctx.sizes = sizes
         ctx.save_for_backward(*inputs, *results)
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # `backward` gets None, not zeros
         features = states if vectors is None else vectors
         return features, weights
 
@@ -186,7 +189,7 @@ class Recurrence(torch.autograd.Function):
             grad_weights = grad_weights.contiguous()
 
         wanted = {name: named[name] for name in LEARNED if named[name] is not None}
-        # an encoder begins with zeros, which learn nothing; 1: `kernels` comes first
+        # an encoder begins with zeros, which learn nothing; 1: `kernels`, the first argument
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
             del wanted["initial"]
 
@@ -196,8 +199,9 @@ class Recurrence(torch.autograd.Function):
         for (name, like), part in zip(wanted.items(), parts, strict=True):
             gradients[name] = part.view_as(like)
 
-        # the gradients of `states` and of `vectors`: `grads` is that of the one which was returned.
-        # The C adds to that of the states what reaches them through the vectors
+        # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
+        # gradient is `grads`. If it was `vectors`, that of the states begins at 0, and the C adds
+        # what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)

@@ -49,7 +49,7 @@ def why_slow(device: torch.device) -> str | None:
 
 @cache
 def _load(dtype: torch.dtype) -> Kernels | str:
-    """Do what `load` says, whatever the switch: once for each dtype."""
+    """Do what `load` says, whatever `SWITCH` is: once for each dtype."""
     if dtype not in TYPES:
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():

@@ -82,7 +82,9 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
 
 def training_settings(config: Config) -> dict[str, Any]:
     """Return what the page needs beside the graphs, as JSON values. warmup: for each of the first
-    steps, the share of the learning rate with which it is taken.
+    steps, the share of the learning rate with which it is taken. All later steps have the whole
+    rate, whatever the schedule of the config: the reader sets it by a slider, and may train on
+    without end.
     """
     training = config.training
     steps = training.warmup + 1  # any number of steps beyond the warm-up gives the same shares
