@@ -140,7 +140,7 @@ def compose_experiment(
         )
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
-        name = run_word(file.stem if file else default) or "compare"
+        name = run_word(file.stem if file else default) or "compare"  # no character is allowed
     check_name(name)
     return Experiment(name, source, bases, settings, axes, places, loops)
 
@@ -262,6 +262,7 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
     match = LOG_GRID.fullmatch(text)
     if match:
         first, last, count = (read_text(word, text).value for word in match.groups())
+    # the ratio of the ends may overflow
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "

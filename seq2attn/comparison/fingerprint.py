@@ -57,7 +57,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
     elif _is_users(type(value)) and id(value) not in seen:
         seen.add(id(value))
         yield from _all_parts((type(value), getattr(value, "__dict__", {})), seen)
-    else:
+    else:  # a library's, or an object that was taken apart already
         yield _text(value).encode()
 
 

@@ -136,8 +136,9 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
         )
         groups.append(group)
     metric = METRICS[plan.metric]
-    if len(groups) > 1 and metric.lower_is_better is not None:
+    if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
         ranks = rank({group.label: group.overall for group in groups}, metric)
+        # one that lacks values has no rank: it stays as it is
         groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
     return tuple(groups)
 
@@ -193,7 +194,9 @@ def _by_seed(metric: str, trials: Sequence[TrialResult]) -> ValuesBySeed:
 
 
 def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str, Ranked]:
-    """Return the ranks of groups, the best first, given their values of a metric by seed."""
+    """Return the ranks of groups, the best first, given their values of a metric by seed. A group
+    without values has none.
+    """
     means = {
         group: mean_over_seeds(by_seed.values(), 0.0, metric.largest)
         for group, by_seed in values.items()

@@ -31,8 +31,8 @@ class Loop:
             pickle.loads(self.pickled)(model)
         except (KeyboardInterrupt, Seq2AttnError):
             raise
-        except BaseException as error:
-            *_, frame = traceback.extract_tb(error.__traceback__)
+        except BaseException as error:  # a loop may also call `exit()`
+            *_, frame = traceback.extract_tb(error.__traceback__)  # the innermost
             where = f"{short_path(frame.filename)}:{frame.lineno}"
             message = f"train: {where}: {error_text(error)}"
             raise Seq2AttnError(message, exit_code=1) from error

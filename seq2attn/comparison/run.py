@@ -121,8 +121,9 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
 def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
     """Yield a sentence if runs of these trials were made by another commit of this package, whose
-    numbers may differ.
+    numbers may differ. Nothing is said of a run that does not know its code (None).
     """
+    # of those that have a run already
     codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
     others = sum(code not in (None, package_checksum()) for code in codes)
     if others:
@@ -139,7 +140,7 @@ def _worker_context(
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
-    with writing(marker):
+    with writing(marker):  # makes a message of an `OSError`
         root.mkdir(parents=True, exist_ok=True)
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
@@ -311,7 +312,8 @@ def _show_running(running: Running, display: Display) -> float:
     done = 0.0
     for trial in running.values():
         step = last_step(trial.run)
-        steps = trial.config.training.steps or trial.run.status().steps or math.inf  # not known yet
+        # where epochs are counted, the run says how many steps they are, once it has begun
+        steps = trial.config.training.steps or trial.run.status().steps or math.inf
         progress = trial.length * step / steps
         display.step(trial.name, progress, f"step {step:,}")
         done += progress

@@ -215,8 +215,8 @@ def worker_name() -> str:
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
-    """Train the trial's run to its end, or continue it, and measure it. Never raises: an error
-    becomes the outcome.
+    """Train the trial's run to its end, or continue it, and measure it. An error becomes the
+    outcome; only Ctrl-C is raised.
     """
     if not _one_trial.acquire(blocking=False):
         return Outcome(

@@ -58,13 +58,14 @@ class DaskWorkers(Workers):
     """
 
     def __init__(self, client: Any, count: int | None) -> None:
-        # not pure: else Dask takes a trial that is tried again for done; 0: as many as workers
+        # pure would mean that equal calls have one result: a trial that is tried again would not
+        # run. 0 stands for None, see `at_once`
         super().__init__(lambda: client.get_executor(pure=False), count or 0)
         self.client = client
         self.left_out: set[str] = set()
 
     def at_once(self) -> int:
-        return self.count or max(1, len(self._others()))
+        return self.count or max(1, len(self._others()))  # 1: it waits for the first worker
 
     def leave_out(self, worker: str) -> bool | None:
         self.left_out.add(worker)
@@ -74,7 +75,7 @@ class DaskWorkers(Workers):
         return {"workers": self._others()} if self.left_out else {}
 
     def _others(self) -> list[str]:
-        # Without a connection there is none to name; the trials' futures then say so.
+        # Without a connection it has no workers to name; the trials' futures then say so.
         with contextlib.suppress(Exception):
             return [worker for worker in self.client.nthreads() if worker not in self.left_out]
         return []
@@ -130,7 +131,7 @@ class _Worker(SpawnProcess):
 def _end_with_parent() -> None:
     """Wait until the parent process has ended, then end this one."""
     multiprocessing.parent_process().join()  # type: ignore[union-attr]
-    os._exit(1)
+    os._exit(1)  # `sys.exit` would end this thread alone
 
 
 def _dask_client(address: str) -> Any:

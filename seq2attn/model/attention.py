@@ -201,10 +201,10 @@ class Heads(nn.Module):
         # the maps of all heads in one: W_q^1, ..., W_q^H below each other
         self.query_map = nn.Linear(query_width, all_queries, bias=False)
         self.key_map = nn.Linear(key_width, all_keys, bias=False)
-        self.value_map = nn.Linear(key_width, all_keys, bias=False)
+        self.value_map = nn.Linear(key_width, all_keys, bias=False)  # values as wide as keys
         self.value_width = key_width  # of the memory's values, which are the states
         self.context_width = sum(head.context_width for head in heads)
-        self.mask_padding = heads[0].mask_padding
+        self.mask_padding = heads[0].mask_padding  # the same for all
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """As `Attention.prepare`: a memory with one for each head in `prepared`.
@@ -212,17 +212,18 @@ class Heads(nn.Module):
         A head attends to those alone. The keys and values around them are the states themselves,
         for decoders that read the memory, such as `hard_monotonic`.
         """
+        # equal parts: the heads share the width
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
         for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            memory = head.prepare(own_keys, valid, source)  # its values are those of the keys
+            memory = head.prepare(own_keys, valid, source)  # which takes the keys for values, too
             memories.append(memory._replace(values=head.score.values(own_values)))
         return Memory(
             keys=states,
             values=states,
             source=source,
-            valid=memories[0].valid,
+            valid=memories[0].valid,  # the same for all heads
             prepared=tuple(memories),
         )
 
@@ -239,14 +240,14 @@ class Heads(nn.Module):
         """
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
-        pasts = [None] * count if past is None else past.chunk(count, dim=1)
+        pasts = [None] * count if past is None else past.chunk(count, dim=1)  # H times (B, C, S)
         attended = []
         inputs = zip(self.heads, queries, memory.prepared, pasts, strict=True)
         for head, own_query, own_memory, own_past in inputs:
             attended.append(head(own_query, own_memory, own_past, first))
-        contexts, weights, pasts = zip(*attended, strict=True)
+        contexts, weights, next_pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
-        return Attended(torch.cat(contexts, dim=2), mean, _joined(pasts))
+        return Attended(torch.cat(contexts, dim=2), mean, _joined(next_pasts))
 
 
 def _joined(pasts: Any) -> Tensor | None:

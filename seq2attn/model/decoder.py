@@ -105,11 +105,12 @@ class Decoder(nn.Module):
         weights: list[Any] = []
         for part in parts:
             set_position(state.position)
-            state = state._replace(cell=self.cell.enter(state.cell))
+            state = state._replace(cell=self.cell.enter(state.cell))  # which hooks may replace
             state, part_features, part_weights = self.advance(part, state, memory)
             features.append(part_features)
             weights.append(part_weights)
-        all_weights = None if weights[0] is None else torch.cat(weights, dim=1)  # (B, L, S)
+        # (B, L, S); None without attention
+        all_weights = None if weights[0] is None else torch.cat(weights, dim=1)
         return self.decode(torch.cat(features, dim=1), all_weights, memory), state
 
     def embed(self, tokens: Tensor) -> Tensor:

@@ -106,8 +106,9 @@ class RecurrentEncoder(Encoder):
         widths = [embedding, *[self.width] * (cells.layers - 1)]
         self.layers: Any = nn.ModuleList(Layer(width, cells) for width in widths)
         top: Any = self.layers[-1].cell
+        # `Layer` gives the final state of one direction
         self.final_tensors = cells.layers * top.state_tensors
-        self.top = -top.state_tensors
+        self.top = -top.state_tensors  # h comes first in the state of the last layer
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Encoded:
         states, final = embedded, ()

@@ -165,7 +165,7 @@ class HardMonotonicDecoder(Decoder):
         # what position t wrote, y_t, is the token before position t + 1
         written = log_e[:, :-1].gather(3, index[:, 1:]).squeeze(3)  # (B, L - 1, S) log e_t(j, y_t)
         # <pad> is a token that word dropout removed, and says nothing about the position: q = p
-        written = written.masked_fill(tokens[:, 1:, None] == PAD, 0)
+        written = written.masked_fill(tokens[:, 1:, None] == PAD, 0)  # log 1
 
         before = joint.gather(2, index[:, 0]).squeeze(2)  # (B, S) log (p e) of the token before
         priors: list[Tensor] = []

@@ -288,7 +288,8 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
     """Add up what arrives at each key i, sum_d leaving_(d, i-d): (B, 1, S).
 
     leaving (B, 2 reach + 1, S): what leaves each key by each distance, from -reach to reach;
-    lengths (B, 1, 1): of the sources; what moves past one end arrives at the other.
+    lengths (B, 1, 1): of the sources; what moves past one end arrives at the other. In padding the
+    sums mean nothing: the caller masks them.
     """
     reach = leaving.size(1) // 2
     positions = torch.arange(leaving.size(2), device=leaving.device)  # (S,)
@@ -299,7 +300,7 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
     """Return values (B, C, S) around sources of lengths (B, 1, 1), for a convolution that reaches
-    over their ends: (B, C, S + 2 reach).
+    over their ends: (B, C, S + 2 reach). Where S is padded, a source begins again at its end.
 
     >>> wrapped(torch.tensor([[[1, 2, 3, 4]]]), torch.tensor([[[4]]]), reach=1)
     tensor([[[4, 1, 2, 3, 4, 1]]])

@@ -96,7 +96,7 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
         )
     if not place.point.fixed or new is value:
         return new
-    if not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):
+    if not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):  # not the same numbers
         raise Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
     return value
 

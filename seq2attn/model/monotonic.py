@@ -136,7 +136,7 @@ class Monotonic(FromFirst):
         logits = logits + self.bias  # (B, 1, S)
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
-        forbidden = ~step.allowed
+        forbidden = ~step.allowed  # keys that are always passed: p = 0
         stop = torch.sigmoid(logits).masked_fill(forbidden, 0.0)  # p
         passed = F.logsigmoid(-logits).masked_fill(forbidden, 0.0)  # ln (1 - p)
 

@@ -112,7 +112,8 @@ def below_largest(scores: Tensor) -> Tensor:
     """Subtract the largest score of a row from scores (..., S), and clamp to -2 from below.
 
     Neither changes a weight of sparsemax and entmax, which look at differences, and give 0 to what
-    lies more than 1 below the largest. It keeps their sums small, so that rounding does not matter.
+    lies more than 1 below the largest; nor a gradient, with the largest taken for a constant. It
+    keeps their sums small, so that rounding does not matter.
     """
     return (scores - scores.amax(dim=-1, keepdim=True).detach()).clamp(min=-2)
 

@@ -151,7 +151,7 @@ class Transformer(Model):
 
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
         logits = self.logits(at_least_float32(logits))
-        mean = weights.mean(dim=1)  # (B, H, L, S) -> (B, L, S)
+        mean = weights.mean(dim=1)  # those of the last layer: (B, H, L, S) -> (B, L, S)
         return Decoded(logits, at_least_float32(mean)), tuple(after)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
