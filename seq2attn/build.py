@@ -28,7 +28,7 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     task = task or build_task(config)
     source = task.source_vocabulary
     target = task.target_vocabulary
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # of no GPU: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})

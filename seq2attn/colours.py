@@ -16,7 +16,7 @@ CIVIDIS = (  # the same at 0, 1/8, ..., 1, for all else (Nunez et al. 2018)
 )
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
-SERIES_COLOURS = (  # of families of strings, and of metrics
+SERIES_COLOURS = (  # of metrics, and of families of strings, which are no more than these
     "#2563c9",
     "#c2571a",
     "#3c7d4c",

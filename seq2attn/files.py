@@ -78,7 +78,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.replace(temporary, path)
         _sync_folder(path.parent)
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it is gone if it was renamed
             temporary.unlink()
 
 

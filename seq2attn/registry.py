@@ -222,14 +222,15 @@ def register(
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
                 "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
+        first_line, _, _ = inspect.cleandoc(cls.__doc__ or "").partition("\n")
         entry = Entry(
             name,
             formula,
-            inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+            first_line,
             source,
-            cls,
-            options(**_options_of(cls, f"{registry.kind} {name!r}")),
-            synonyms,
+            implementation=cls,
+            options=options(**_options_of(cls, f"{registry.kind} {name!r}")),
+            synonyms=synonyms,
             equal_widths=equal_widths,
             makes_weights=getattr(cls, "makes_weights", False),
             needs_attention=getattr(cls, "needs_attention", False),

@@ -137,6 +137,7 @@ def _meant(command: str, message: str, words: Sequence[str]) -> str:
         files = [word for word in words if word.endswith((".yaml", ".yml"))]
         return f"Did you mean: {command} --config {files[0]}\n" if files else ""
     for option in ("--run", "-r", "--config", "-c"):
+        # with a word behind it; the message differs between versions of Typer
         if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
             return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
     return ""

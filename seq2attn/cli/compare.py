@@ -155,6 +155,7 @@ def compare(
     if as_json:
         write_json(comparison.to_json())
     else:
+        # in a pipe a single one, of flat rows
         for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
     if latex and comparison.groups:

@@ -206,7 +206,7 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
             table.show()
     else:
         ((name, evaluation),) = measured.items()
-        title = name if evaluation.data else ""
+        title = name if evaluation.data else ""  # the table of error rates names the run
         if as_ensemble:
             title = f"ensemble of {name} (probabilities averaged)"
         for table in evaluation.tables(title):

@@ -89,14 +89,14 @@ def examine(
             say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
         if verbose and row.printed and not as_json:
             say(f"{row.place} printed:\n{row.printed}")
-    ordered = [rows[place] for place in places]
+    ordered = [rows[place] for place in places]  # they come as they end
     if feedback is not None:
         _write_feedback(feedback, places, rows)
     if as_json:
         write_json([asdict(row) for row in ordered])
     elif not is_one:
         Table.of_records(list(_records(places, rows))).show()
-    elif ordered[0].report:
+    elif ordered[0].report:  # if there is none, `_conclude` says why
         say(str(ordered[0].report), style="", console=stdout())
     _conclude(ordered)
 

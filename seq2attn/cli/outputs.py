@@ -44,7 +44,7 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     if not os.path.lexists(path):
         return
     hint = "Name another file."
-    with reading(path, hint) as file:
+    with reading(path, hint) as file:  # which refuses a link, a pipe and a device
         content = file.read()
     if is_in_run(path):
         raise Seq2AttnError(f"{path} exists and belongs to a run", hint=hint)

@@ -264,7 +264,7 @@ def attention(
             f"run {run.name!r} (score {run.status().score}) has no recorded attention",
             hint="Only a score other than none has attention, recorded training.snapshots times.",
         )
-    _, first_maps = snapshots[0]
+    _, first_maps = snapshots[0]  # all are of the same strings
     recorded = [attention_map.source for attention_map in first_maps]
     for text in strings or ():
         if text not in recorded:

@@ -241,7 +241,9 @@ def _lines() -> Iterator[str]:
 
 
 def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
-    """Write answers as JSON: as a list, or each on a line of its own as soon as it is there."""
+    """Write answers as JSON: as a list, or each on a line of its own as soon as it is there. A line
+    that the model cannot read has none.
+    """
     records = []
     for name, answer in answers:
         if answer is None:

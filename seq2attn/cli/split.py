@@ -112,7 +112,8 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
-    unset = [name for name in FOUND if name not in " ".join(overrides)]
+    given = " ".join(overrides)  # a key may also stand in a value, as in task={header: true}
+    unset = [name for name in FOUND if name not in given]
     for oddity in oddities(loaded.pairs, form):
         for name, value in oddity.changes.items():
             if oddity.sure and name in unset:

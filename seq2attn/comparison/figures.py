@@ -138,7 +138,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
             color=look.colour,
             lw=2.4,
         )
-    draw_lengths(panel, ticks, ticks.keys() - trained, limit=12)
+    draw_lengths(panel, ticks, ticks.keys() - trained, limit=12)  # panels are narrow
     panel.set_xlabel("" if metric.of_file else "string length")
     if metric.lower_is_better is not False:  # an error rate, or entropy: no share from 0 to 1
         _start_at_zero(panel)

@@ -21,7 +21,7 @@ def fingerprint(function: Any) -> str:
     library, only the names count. Another version of Python gives another checksum, since its
     bytecode is different.
     """
-    checksum = hashlib.blake2b(digest_size=4)
+    checksum = hashlib.blake2b(digest_size=4)  # short, since messages show it
     for part in _parts(function, set()):
         checksum.update(part)
     return checksum.hexdigest()

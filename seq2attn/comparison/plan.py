@@ -348,7 +348,7 @@ def load_plan(name: str, root: Path) -> Plan:
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
     """Return the comparison with this name or experiment file; None if `names` are of runs."""
-    if len(names) != 1 or (root / names[0]).is_dir():
+    if len(names) != 1 or (root / names[0]).is_dir():  # a directory is a run
         return None
     (name,) = names
     if name.lower().endswith((".yaml", ".yml")):

@@ -58,6 +58,7 @@ class Comparison(Tabular):
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
+            # without a heading, people do not see it
             Column("" if families <= {RANDOM, None} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
@@ -97,7 +98,7 @@ class Comparison(Tabular):
             rows.append(row)
         notes = [self._verdict(), NOTE]
         if self.failed:
-            headline, first, *_ = self.failure().message.splitlines()
+            headline, first, *_ = self.failure().message.splitlines()  # then a line for each trial
             notes.append(f"{headline}, the first of them {first.strip()}")
         if self.busy:
             names = ", ".join(self.busy)

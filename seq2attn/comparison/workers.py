@@ -93,7 +93,7 @@ def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iter
         with _dask_client(executor.removeprefix("dask:")) as client:
             yield DaskWorkers(client, count)
     else:
-        limit = max(1, min(count or available_cores(), trials))
+        limit = max(1, min(count or available_cores(), trials))  # Python may give any `count`
         yield Workers(executor or (lambda: process_pool(limit)), limit)
 
 

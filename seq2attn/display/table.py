@@ -220,6 +220,7 @@ class Table:
         with console.capture() as captured:
             console.print(*self._rich(console)[0], sep="")
         lines = [*captured.get().splitlines(), *map(printable, self.notes)]
+        # without the blank lines around Rich's tables
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
@@ -249,6 +250,7 @@ class Table:
                 texts.heading = texts.heading.replace(" ", "\n")
         parts = [columns[:1]]
         for texts in columns[1:]:
+            # a part has a column beside the first, however wide that is
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
@@ -310,7 +312,8 @@ def _escaped(text: str) -> str:
         return rf"${tiny[1]} \cdot 10^{{-{tiny[2]}}}$"
     text = text.translate(LATEX)
     text = re.sub("-(?=-)", "-{}", text)  # two hyphens would be a dash
-    return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)  # the minus sign of a number
+    # the minus sign of a number, but no hyphen in a word or a date
+    return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)
 
 
 def _widest(pieces: Sequence[str]) -> int:
@@ -326,9 +329,9 @@ def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
     As long as they do not fit, the widest column that can be narrowed, because it has texts to
     break between words, loses one character.
     """
-    # 1, here and in `_width`: the blank at the left edge of the table
     widths = [texts.unbroken for texts in columns]
     least = [texts.least for texts in columns]
+    # 1, here and in `_width`: the blank at the left edge of the table
     while 1 + sum(widths) > room and widths != least:
         wide = [(width, number) for number, width in enumerate(widths) if width > least[number]]
         _, widest = max(wide)

@@ -81,7 +81,7 @@ def _compare(
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
     inputs = tree_map(Tensor.numpy, function.inputs)
     try:
-        made: Any = evaluator.run(None, inputs, intermediate=True)
+        made: Any = evaluator.run(None, inputs, intermediate=True)  # every value, by its name
     except Exception as error:  # NumPy's, of shapes that do not fit
         if is_out_of_memory(error):
             raise
@@ -105,7 +105,7 @@ def _translated(traced: Traced) -> onnx.ModelProto:
     """
     function, program, _, outputs = traced
     inputs = function.inputs
-    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
+    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):  # else it is wasted time
         program = program.run_decompositions(DECOMPOSITIONS)
     try:
         exported: Any = torch.onnx.export(

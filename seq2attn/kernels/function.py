@@ -133,7 +133,8 @@ class Recurrence(torch.autograd.Function):
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
-        # a size is 0, and a result None, where the inputs do not ask for it
+        # A size is 0, and a result None, where the inputs do not ask for it. Zeros are what the C
+        # leaves as they are, such as those of a row that has ended; it writes all of the others.
         attention = (0, 0, 0)  # keys, and widths of a key and a value
         convolution = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None
@@ -146,7 +147,7 @@ class Recurrence(torch.autograd.Function):
         if named["v"] is not None:  # the additive score
             queries = like.new_empty(rows * steps, named["v"].numel())
         if (past := named["past_weight"]) is not None:  # a history
-            channels, taps, distances = past.shape
+            channels, taps, distances = past.shape  # without `moves`, the last are not distances
             convolution = (channels, taps, 0 if named["moves"] is None else distances)
             # Before each step: the last weights, and the sum of all, which the C keeps even if the
             # convolution has one channel; padded for the convolution.

@@ -89,9 +89,10 @@ class Transformer(Model):
         set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
+        # (B H, S, S) for each row, head and query: for a mask (B, S) torch imports its compiler
         masked = ~valid[:, None, None].expand(-1, self.heads, source.size(1), -1).flatten(0, 1)
-        for layer in self.encoder:  # for a mask (B, S) torch first imports its compiler
-            states = layer(states, src_mask=masked)  # masked (B * H, S, S)
+        for layer in self.encoder:
+            states = layer(states, src_mask=masked)
         states = self.encoder_states(self.encoder_norm(states))
 
         layers = []  # what each decoder layer attends to

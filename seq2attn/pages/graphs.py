@@ -97,9 +97,10 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
     names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
     shapes = {}
-    for node, name in names.items():
+    for node, name in names.items():  # inputs all of them
         sizes = node.meta["val"].shape
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
+    # the exported module has the model under this name; a table outside it is none of its weights
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
     weights = set()
     constants: dict[str, Tensor] = {}

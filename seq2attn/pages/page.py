@@ -66,7 +66,7 @@ def assemble(title: str, data: str, *, trains: bool) -> str:
     """
     style = asset("view/page.css")
     waiting = asset("view/waiting.css")
-    engine = script("engine", ENGINE)
+    engine = script("engine", ENGINE)  # alone, since the worker runs it, too
     shown = script("view", VIEW) + script("controls", CONTROLS)
     # WebAssembly: the products of matrices in the engine are compiled C
     allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"

@@ -142,7 +142,7 @@ def _summary(runs: Sequence[Run]) -> str:
         status = run.status()
         task = build_task(config, run.learned_task(config))
         model = build_model(config, task)
-        steps = config.training.steps or status.steps or 0
+        steps = config.training.steps or status.steps or 0  # where epochs are counted, by status
         records.append({
             "run": run.name,
             "score": config.score_name,
@@ -195,6 +195,7 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     *rates, lengths = side_by_side(results)  # tables of error rates, if any, and by length
     title = f"{lengths.title}; {'; '.join(sources)}"
+    # its notes are for a command line; the figure, too, says which lengths training lacks
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))
 

@@ -139,6 +139,7 @@ def spelled(node: fx.Node) -> list[Any]:
     if dtype is not None and dtype.is_complex:
         return [f"{name} of {dtype}"]
     defaults = {one.name: one.default_value for one in schema.arguments}
+    # `node.args` are the first of the arguments
     given: Given = {**defaults, **dict(zip(defaults, node.args, strict=False)), **node.kwargs}
     for ignored in IGNORED & given.keys():
         del given[ignored]

@@ -184,9 +184,11 @@ def trace(model: nn.Module, function: Function, other: Function) -> Traced:
         dynamic[name] = [Dim.STATIC if one == another else Dim.AUTO for one, another in sizes]
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
     module = _Module(model, function)
+    # not strict: it runs the function, and does not read the bytecode of parts of plug-ins
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
     runs_any_size = program.module(check_guards=False)
-    return Traced(function, program, runs_any_size, list(function.call(function.inputs)))
+    outputs = list(function.call(function.inputs))  # their names
+    return Traced(function, program, runs_any_size, outputs)
 
 
 # ---- the comparison ----
@@ -233,6 +235,7 @@ def are_close(found: Tensors, expected: Tensors) -> bool:
     The tolerance is wide, since the logarithm of a small probability magnifies rounding.
     """
     for name, tensor in expected.items():
+        # whole numbers have to be equal: 0.02, the absolute tolerance, is less than 1
         relative = 0.02 if tensor.is_floating_point() else 0.0
         if name not in found or found[name].shape != tensor.shape:
             return False

@@ -70,6 +70,7 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
+    # tracing draws numbers, which leave the caller's generator as it is
     with exporting(failure, hint), torch.random.fork_rng(devices=[]):
         draw, drawn = drawing(config, task)
         examples = draw({})
@@ -107,6 +108,7 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
     if task.training_set is None:
 
         def draw(_: Tensors) -> Tensors:
+            # any generator: what it draws becomes an input of the graph
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn

@@ -90,7 +90,7 @@ def draw_map(
         ylim=(rows, 0),
         aspect="equal",
         anchor="N",
-        gid="attention",
+        gid="attention",  # by which tests tell maps from colour bars
     )
 
     axes.set_xlabel("source", fontsize=8, loc="left")
@@ -199,7 +199,7 @@ def _sheet(
         x=0.01,
         ha="left",
     )
-    bar_height = min(2.2, total - above - BELOW)
+    bar_height = min(2.2, total - above - BELOW)  # inches: beside the first line, at most 2.2
     bar = _place(figure, right + 0.1, above, 0.12, bar_height)  # 0.1 from the maps, 0.12 wide
 
     for index, attention in enumerate(maps):

@@ -82,10 +82,10 @@ def _labels(symbols: Sequence[str], console: Console) -> list[str]:
     plain = _is_plain(console)
     labels = [sign(symbol, plain=plain) for symbol in symbols]
     widest = max(map(cell_len, labels))
-    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)
+    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)  # with a blank behind it
     for index, label in enumerate(labels):
         if cell_len(label) > width:
-            label = f"{set_cell_size(label, width - 2)}…"
+            label = f"{set_cell_size(label, width - 2)}…"  # and the blank
         labels[index] = set_cell_size(label, width)
     return labels
 
@@ -106,6 +106,7 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
         return f'<div style="{style}">{title}<em>a map of {size} cells</em></div>'
 
     label = "padding:1px;border:0;font:12px monospace"
+    # labels of more than two letters are written downwards
     mode = "vertical-rl" if max(map(len, columns)) > 2 else "horizontal-tb"
     cell = "padding:0;border:0;min-width:20px;height:20px"
 

@@ -66,8 +66,8 @@ def looks(scores: Sequence[str]) -> list[Look]:
 def new_panels(
     count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "", columns: int = 99
 ) -> tuple[Figure, Any]:
-    """Return a figure and its panels, at most `columns` side by side, which share the y axis. size:
-    width and height in inches.
+    """Return a figure and its panels, at most `columns` side by side, by default all, which share
+    the y axis. size: width and height in inches.
     """
     from matplotlib.figure import Figure
 
@@ -102,6 +102,7 @@ def logarithmic(panel: Axes) -> None:
     low, high = panel.get_ylim()
     # within two decades, powers of ten are too few labels
     labelled = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    # 12: as long as there are fewer decades, no power of ten is skipped
     panel.yaxis.set_major_locator(LogLocator(subs=labelled, numticks=12))
     panel.yaxis.set_major_formatter("{x:g}")
 

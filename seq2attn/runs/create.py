@@ -248,7 +248,7 @@ def prepare_training(
     exact = name is not None
     if name is None:
         file = Path(config if isinstance(config, str | Path) else "run")
-        name = run_name(file, sorted(override_list(overrides)))
+        name = run_name(file, sorted(override_list(overrides)))  # the same in whatever order
     return settings, NewRun(root, name, exact, plugins, note=note)
 
 

@@ -78,5 +78,5 @@ def keep_freed_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):  # the last two on Windows
         library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, 1 << 30)  # of 1 GiB: smaller buffers are kept
-        library.mallopt(TRIM_THRESHOLD, 1 << 30)
+        library.mallopt(MMAP_THRESHOLD, 1 << 30)  # 1 GiB: smaller buffers are from the heap
+        library.mallopt(TRIM_THRESHOLD, 1 << 30)  # as much of which may be free before it shrinks

@@ -107,12 +107,12 @@ class Run:
 
     @cached_property
     def environment(self) -> Environment:
-        """The contents of environment.json; of a damaged one, only the format. A run is usable
-        without it.
+        """The contents of environment.json; where a value is wrong, only the format. A run is
+        usable without the file, and is then taken for one of today's format.
         """
         with contextlib.suppress(Seq2AttnError):
             return read_record(Environment, self.environment_file)
-        with contextlib.suppress(Seq2AttnError):
+        with contextlib.suppress(Seq2AttnError):  # it is JSON, at least
             values = read_record(dict[str, Any], self.environment_file)
             return Environment(format=values.get("format"))
         return Environment(format=FORMAT)
@@ -243,6 +243,7 @@ def training_lock(run: Run, wait: float = WAIT, file: Path | None = None) -> Ite
     file = file or run.lock_file
     with writing(file):
         try:
+            # whichever thread leaves the context may release it
             lock = FileLock(file, thread_local=False).acquire(timeout=wait)
         except Timeout:
             message = f"run {run.name!r} is being trained by another process"
