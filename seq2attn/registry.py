@@ -228,7 +228,7 @@ def register(
             formula,
             first_line,
             source,
-            implementation=cls,
+            cls,
             options=options(**_options_of(cls, f"{registry.kind} {name!r}")),
             synonyms=synonyms,
             equal_widths=equal_widths,

@@ -157,10 +157,9 @@ def evaluate(
         else:
             _print(measured, as_json, as_ensemble=models.as_ensemble)
     if latex:
-        seeds = {}
-        if not models.as_ensemble:  # whose runs have each their own
-            seeds = {trained.name: trained.config.seed for trained in loaded}
-        save_latex(paper_table(measured, seeds), latex)
+        seeds = {trained.name: trained.config.seed for trained in loaded}
+        # an ensemble has no seed: each of its runs has one
+        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)

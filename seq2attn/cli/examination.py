@@ -55,12 +55,12 @@ def expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 def literals(text: str | None) -> list[Any]:
     """Return the values of `16,0.5,dot`: numbers, True, False, None, or else texts."""
     values: list[Any] = []
-    for word in (text or "").split(","):
+    for word in text.split(",") if text else ():
         try:
             values.append(ast.literal_eval(word.strip()))
         except (ValueError, SyntaxError, TypeError):  # TypeError: `{[]}`
             values.append(word.strip())
-    return values if text else []
+    return values
 
 
 def examine(

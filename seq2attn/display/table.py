@@ -224,27 +224,13 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, and what was left out because it did not fit on the console: first
-        the intervals of all optional columns, then these columns, from the last one on.
+        """Return Rich's table, and what was left out because it did not fit on the console.
 
         Numbers are never broken. A table that is still too wide comes in parts, one below the
         other, each with the first column.
         """
         columns = self._texts()
-        narrowed: list[str] = []
-        left_out: list[str] = []
-        optional = [texts for texts in columns if texts.column.optional]
-        if _width(columns) > console.width:
-            for texts in optional:
-                if any(" [" in cell for cell in texts.cells):
-                    narrowed.append(texts.heading)
-                    texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
-        while optional and _width(columns) > console.width:
-            last = optional.pop()
-            columns.remove(last)
-            left_out.insert(0, last.heading)  # in the order of the columns
-        if intervals := [heading for heading in narrowed if heading not in left_out]:
-            left_out.insert(0, f"the intervals of {first_of(intervals)}")
+        left_out = _leave_out(columns, console.width)
         if _width(columns) > console.width:
             for texts in columns:  # break the headings of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")
@@ -321,6 +307,28 @@ def _widest(pieces: Sequence[str]) -> int:
     from rich.cells import cell_len
 
     return GAP + max(map(cell_len, pieces), default=0)
+
+
+def _leave_out(columns: list[_Texts], room: int) -> list[str]:
+    """Make columns fit on a terminal that has `room` characters in a line, if leaving out does:
+    first the intervals of all optional columns, then these columns, from the last one on. Return
+    what was left out.
+    """
+    narrowed: list[_Texts] = []
+    left_out: list[str] = []
+    optional = [texts for texts in columns if texts.column.optional]
+    if _width(columns) > room:
+        narrowed = [texts for texts in optional if any(" [" in cell for cell in texts.cells)]
+        for texts in narrowed:
+            texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
+    while optional and _width(columns) > room:
+        last = optional.pop()
+        columns.remove(last)
+        left_out.insert(0, last.heading)  # in the order of the columns
+    # of the columns that are still there
+    if intervals := [texts.heading for texts in narrowed if texts in optional]:
+        left_out.insert(0, f"the intervals of {first_of(intervals)}")
+    return left_out
 
 
 def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:

@@ -4,7 +4,7 @@ A run may come from somebody else, or be damaged: each value must have its field
 one sentence says what is wrong, and where. Unknown keys are ignored.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -160,12 +160,9 @@ class Metrics:
         """Return a number by step, where there is one and it is finite: the logged `loss`, or else
         what evaluations measured (`Evaluation.mean`).
         """
-        points: list[tuple[int, float | None]] = []
-        if name == "loss":
-            points += self.losses
-        else:
-            for step, evaluation in self.evaluations:
-                points.append((step, evaluation.mean(name)))
+        points: Sequence[tuple[int, float | None]] = self.losses
+        if name != "loss":
+            points = [(step, evaluation.mean(name)) for step, evaluation in self.evaluations]
         return [
             (step, value)
             for step, value in points

@@ -150,16 +150,9 @@ def check_name(name: str) -> None:
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """Return the run called `name` or `ROOT/name`; if `name` is None, the newest run that has a
-    checkpoint, preferably one that is not a trial of a comparison.
-    """
+    """Return the run called `name` or `ROOT/name`; if `name` is None, the newest usable one."""
     if name is None:
-        runs = newest_first(root)
-        if not runs:
-            raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
-        usable = [run for run in runs if run.has_checkpoint] or runs  # none: an error names one
-        single = [run for run in usable if run.environment.experiment is None] or usable
-        return need_checkpoint(check_plain(single[0]))
+        return _newest_usable(root)
     path = Path(name)
     check_name(path.name)
     if path.parent != Path() and path.parent.resolve() != root.resolve():
@@ -174,6 +167,18 @@ def find_run(root: Path, name: str | None) -> Run:
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
+
+
+def _newest_usable(root: Path) -> Run:
+    """Return the newest run that has a checkpoint, preferably one that is not a trial of a
+    comparison. Raises `Seq2AttnError` if no run has one; the message names the newest.
+    """
+    runs = newest_first(root)
+    if not runs:
+        raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
+    usable = [run for run in runs if run.has_checkpoint] or runs
+    single = [run for run in usable if run.environment.experiment is None] or usable
+    return need_checkpoint(check_plain(single[0]))
 
 
 def is_in_run(path: Path) -> bool:
