@@ -64,7 +64,7 @@ def report(
     runs = [] if plan else find_runs(runs_dir, names)
     from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 
-    if plan is not None:
+    if plan:
         title, sections = report_of_comparison(plan, runs_dir)
     else:
         title, sections = report_of_runs(runs)
@@ -132,7 +132,9 @@ def page(
 
 def export(
     name: RunArgument = None,
-    to: Annotated[Path | None, option("FOLDER", "A new folder. Default: RUN-export.")] = None,
+    to: Annotated[
+        Path | None, option("FOLDER", "A new or empty folder. Default: RUN-export.")
+    ] = None,
     checkpoint: CheckpointName = "best",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,

@@ -129,7 +129,7 @@ class Trial:
     @property
     def length(self) -> int:
         """How long its training is, in steps, or in epochs if these are counted."""
-        return self.config.training.steps or self.config.training.epochs or 0
+        return self.config.training.steps or self.config.training.epochs or 0  # never both null
 
     @property
     def measured(self) -> tuple[Any, ...]:

@@ -97,6 +97,7 @@ class Lines(Display):
         self._running[trial] = text
 
     def step(self, trial: str, step: float, text: str = "") -> None:
+        """Keep the trial's text; if a line is due, print those of all trials that have one."""
         self._running[trial] = text
         if time.monotonic() - self._last_time < self._seconds:
             return
@@ -104,7 +105,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation(line)  # printed; in a notebook it replaces the last one
+            self.evaluation(line)  # which prints it; in a notebook it replaces the last one
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -120,6 +121,7 @@ class Line(Lines):
     _shown: Any = None
 
     def evaluation(self, text: str) -> None:
+        """Show a text in place of the last one: the first call gets a handle to update."""
         import IPython.display
 
         ipython: Any = IPython.display  # it has no types
@@ -136,17 +138,18 @@ class Bars(Display):
     """
 
     def __init__(self, console: Console) -> None:
+        """Make Rich's progress, which is shown from the first `step` on."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
+            BarColumn(bar_width=None),  # as wide as the other columns allow
             TextColumn("{task.fields[text]}", markup=False),
             TimeRemainingColumn(compact=True),
             console=console,
             expand=True,
             speed_estimate_period=AVERAGED_SECONDS,
-            transient=True,
+            transient=True,  # cleared from the screen at the end
         )
         self._bars: dict[str, Any] = {}  # trial -> Rich's number of it
 

@@ -214,6 +214,7 @@ class Table:
         return page
 
     def __str__(self) -> str:
+        """Return the table in `TEXT_WIDTH` characters a line, if that can be, then the notes."""
         from rich.console import Console
 
         console = Console(width=TEXT_WIDTH, color_system=None)

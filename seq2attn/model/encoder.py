@@ -101,9 +101,11 @@ class RecurrentEncoder(Encoder):
     is_recurrent = True
 
     def __init__(self, vocabulary_size: int, embedding: int, cells: Cells) -> None:
+        """Make the layers: the first reads embeddings, the others the states of the one below."""
         super().__init__(vocabulary_size, embedding, cells)
-        self.width = 2 * cells.width if cells.bidirectional else cells.width
-        widths = [embedding, *[self.width] * (cells.layers - 1)]
+        if cells.bidirectional:
+            self.width *= 2
+        widths = [embedding, *[self.width] * (cells.layers - 1)]  # of what each layer reads
         self.layers: Any = nn.ModuleList(Layer(width, cells) for width in widths)
         top: Any = self.layers[-1].cell
         # `Layer` gives the final state of one direction

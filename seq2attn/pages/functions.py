@@ -183,6 +183,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     inputs = {"token": token, "state": state, "memory": memory, "change": change}
 
     def step(tensors: Tensors) -> Tensors:
+        """Decode one position, with tensors named as `_step` says."""
         given = nested(inputs, tensors)
         seen: dict[str, list[Tensor]] = defaultdict(list)
 

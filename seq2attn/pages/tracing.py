@@ -203,11 +203,12 @@ class Run(fx.Interpreter):
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
+        """Run the graph. Of an exception, `failed` is kept; only a lack of memory is raised."""
         super().__init__(module)
         self.values: Tensors = {}
         self.results: Tensors = {}
         self.failed: fx.Node | None = None
-        self._current: fx.Node | None = None
+        self._current: fx.Node | None = None  # the operation that runs
         try:
             self.results = self.run(inputs)
         except Exception as error:

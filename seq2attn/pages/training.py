@@ -144,6 +144,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
     attends = "attention.valid" in places(model)
 
     def train(tensors: Tensors) -> Tensors:
+        """Take one step, with tensors named as `training_graphs` says."""
         drawn = Examples(**nested(examples, tensors))
         batch = make_batch(drawn, source_eos=config.model.source_eos)
         batch = drop_words(batch, config.training.word_dropout, generator(CPU))
@@ -208,7 +209,7 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
 
     def noting_names(tensors: Tensors) -> Tensors:
         results = call(tensors)
-        output_names[:] = results
+        output_names[:] = results  # the keys
         return results
 
     def trace_call(*, lines: bool) -> fx.GraphModule:

@@ -38,6 +38,7 @@ class Run:
     path: Path
 
     def __post_init__(self) -> None:
+        """Set its name, and the paths of its files, which need not exist."""
         self.name = self.path.name
         self.config_file = self.path / "config.yaml"  # all values; a directory with it is a run
         self.environment_file = self.path / "environment.json"  # `Environment`; never changed
