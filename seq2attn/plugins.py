@@ -68,7 +68,7 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # a file may also call `exit()`
         where = ""  # a syntax error passes through no line
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:  # the innermost one counts

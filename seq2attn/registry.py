@@ -141,7 +141,7 @@ class Registry:
             return None if cls is None else cls(*provided, **keywords, **more)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a plug-in may raise anything
             if isinstance(error, Seq2AttnError) or is_out_of_memory(error):
                 raise
             reason = f"cannot be made: {error_text(error)}"

@@ -196,7 +196,7 @@ class Queue:
         self._suspects: set[str] = set()  # trials that ran when a process died
         self._refusals: Counter[str] = Counter()  # trial -> how often it was refused
         self._refusing: set[str] = set()  # workers that refused a trial
-        self._done = 0  # the length of the trials that have ended, for the display
+        self._done = 0  # the sum of `Trial.length` of those that have ended, for the display
 
     def start(self) -> None:
         """Start as many trials as can run now; only one at a time while there are suspects, trials

@@ -82,7 +82,7 @@ class WorkerContext:
         self.due = now + STOP_SECONDS
         try:
             return self.marker.read_bytes() == STOP
-        except FileNotFoundError:
+        except FileNotFoundError:  # the comparison has ended, and removed it
             return True
         except OSError:  # a network's disk that does not answer for a moment
             return False

@@ -133,8 +133,8 @@ class Recurrence(torch.autograd.Function):
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
-        # A size is 0, and a result None, where the inputs do not ask for it. Zeros are what the C
-        # leaves as they are, such as those of a row that has ended; it writes all of the others.
+        # A size is 0, and a result None, where the inputs do not ask for it. Zeros stay where the C
+        # writes nothing, as in a row that has ended; of the others it reads only what it wrote.
         attention = (0, 0, 0)  # keys, and widths of a key and a value
         convolution = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None

@@ -65,7 +65,7 @@ def _load(dtype: torch.dtype) -> Kernels | str:
         # in float64, for exact results, only the form for any processor is compiled
         variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
         return Kernels(library, dtype, variant)
-    except (OSError, AttributeError) as error:
+    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
         return f"the compiled recurrences cannot be loaded: {error}"
 
 

@@ -178,10 +178,10 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
             # a list: `users` changes meanwhile
             for user in [user for user in first.users if order[user] > order[node]]:
                 user.replace_input_with(first, node)
-            for other in sharing[first]:  # of `first` itself nothing reads later any more
+            for other in sharing[first]:  # `first`, too, but nothing reads that later any more
                 if any(order[user] > order[node] for user in other.users):
                     raise SharedMemory(f"{node.name} writes into memory that {other.name} shows")
-        if writes(node) or is_view(node):
+        if writes(node) or is_view(node):  # its result is in the same memory
             sharing[node] = sharing[first]
             sharing[node].append(node)
 

@@ -44,7 +44,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
             # a digit from 1 to 9; a point for less than a tenth
             tenths = str(min(9, int(10 * weight)) or ".") if digits else ""  # 9 of 1.0, too
             style = "on rgb({},{},{})".format(*weight_colour(weight))
-            if digits:
+            if digits:  # readable on a dark or bright ground
                 style = f"{'white' if weight < 0.5 else 'black'} {style}"
             text.append(tenths.ljust(width), style=style if coloured else "")
     return text

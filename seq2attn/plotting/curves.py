@@ -93,6 +93,7 @@ def accuracy_curves_figure(
             alpha=0.15,
             lw=0,
         )
+    # beyond 0 and 1, so that markers there are whole
     panel.set(ylim=(-0.03, 1.03), ylabel="exact match, mean to worst length")
     _finish(panel)
     return figure
@@ -194,4 +195,5 @@ def draw_lengths(
     every = max(1, math.ceil(len(positions) / limit))  # of no lengths, too
     panel.set_xticks(list(positions.values())[::every], list(map(str, positions))[::every])
     grey = " (grey: never seen in training)" if untrained else ""
+    # beyond 0 and 1, so that markers there are whole
     panel.set(xlabel=f"string length{grey}", ylim=(-0.03, 1.05))
