@@ -33,7 +33,8 @@ def open_plain(path: Path, flags: int = NO_WAIT) -> Iterator[BufferedReader]:
 
 @contextlib.contextmanager
 def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
-    """Open a plain file of at most `MAX_BYTES`, and raise an `OSError` as a `Seq2AttnError`.
+    """Open a plain file of at most `MAX_BYTES`, and raise an `OSError` as a `Seq2AttnError`, also
+    one that comes while the caller reads.
 
     A link, a pipe, a device and a larger file are refused; none of them is followed, waited for or
     read.

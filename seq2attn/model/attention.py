@@ -145,10 +145,11 @@ class Attention(AttentionPoints):
         allowed = self.valid(memory.valid).expand(-1, query.size(1), -1)  # (B, L, S)
         factor = None
         if self.window is not None:
-            assert memory.lengths is not None
+            assert memory.lengths is not None  # as `prepare` makes them for a window
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
             allowed = inside & allowed
         allowed = self.allowed(allowed)
+        # not the hooks' `valid`: a history counts a source's tokens by it, whatever is allowed
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed, first)
 
         logits = self.scores(self._scores(step, memory.keys))  # (B, L, S)

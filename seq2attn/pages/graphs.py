@@ -216,15 +216,15 @@ class _Writer:
         return self.known[key]
 
     def argument(self, value: Any) -> Any:
-        """Return an argument as a JSON value: of infinities and NaN, which JSON lacks, their names
-        in JavaScript.
+        """Return an argument as a JSON value: of infinities and NaN, which JSON lacks, what
+        `Number` in JavaScript reads as these.
         """
         if isinstance(value, fx.Node):
             return self.values[value]
         if isinstance(value, list | tuple):
             return list(map(self.argument, value))
         if isinstance(value, float) and not math.isfinite(value):
-            return {"number": str(value).replace("inf", "Infinity")}
+            return {"number": str(value).replace("inf", "Infinity")}  # or "nan", as it is
         return value
 
     def needed_for(self, results: Any) -> tuple[list[Node], set[str]]:
