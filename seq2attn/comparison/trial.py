@@ -317,7 +317,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
             return
         if run.path.exists():  # a process was killed while it saved
             shutil.rmtree(run.path)
-        torch.set_num_threads(1)
+        torch.set_num_threads(1)  # as for a trial without a loop of the user's
         model = new_model(trial.config, device=context.device)
         model.watch = context.raise_if_stopping  # which the model calls at each step
         with torch.random.fork_rng():

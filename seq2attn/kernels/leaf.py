@@ -160,7 +160,7 @@ class Leaf:
         lengths = batch.source_lengths
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
             if not (self.reads or self.decodes) or self._is_large(batch):
-                return model.forward(batch)
+                return model.forward(batch)  # with the fused parts, if there are any
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))
             memory, state = model.prepare(encoded, valid, batch.source)

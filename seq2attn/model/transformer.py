@@ -221,6 +221,7 @@ def attend(
     normalised = points.normalised(masked_softmax(logits, allowed))
     weights = points.weights(normalised)
 
+    # for the average alone: the weights are returned without dropout
     dropped = F.dropout(weights, attention.dropout, attention.training)
     mixed = dropped @ values  # (B, H, L, S) x (B, H, S, d) -> (B, H, L, d)
     joined = mixed.transpose(1, 2).flatten(2)  # (B, L, D)
