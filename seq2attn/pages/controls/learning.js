@@ -31,15 +31,15 @@ const LEARNING_STOPS = [
     truth: view => rightText(view)[0],
     start: () => choose(1, null),
     ask: view => `In use, each step reads the letter that the one before it
-      has written; below is what step 2 reads. Now force the right letters
-      on the model, ${rightText(view)}, as a teacher would. What will step 2
-      read then?`,
-    press: "Put them in",
+      has written; below is what step 2 reads. Be the teacher: force the right
+      letters, ${rightText(view)}, on the model. What will step 2 read then?`,
+    press: "Force the right letters",
     act: forceRight,
     tell: view => `Step 2 now reads ${rightText(view)[0]}, the right
-      letter, whatever step 1 would have written. What you have just done
-      is teacher forcing: in training all steps read the right letter
-      before them; in use there is nobody to do it.`
+      letter, whatever step 1 would have written: the letters above are yours,
+      what the model itself would write is in its heading. You have just done
+      teacher forcing. In training all steps read the right letter before
+      them; in use there is nobody to force it.`
   },
   {
     title: "Who learns faster?",
@@ -53,12 +53,13 @@ const LEARNING_STOPS = [
     act: trainForStop,
     tell: () => `${each(({number}) => percent(latest()[number].whole))} of
       ${EXAM.strings} new strings are right, all as long as the longest of
-      training. Of so few, shares less than 20 % apart may be luck. This is
-      who learns faster, not what either can learn: press Train, and see
-      whether the other one arrives, too. (The loss may jump up, and the share
-      down with it: go on, and both come back.) ${
+      training. Of so few, shares less than 20 % apart may be luck: set Seed
+      to 2, press Train, and see whether it holds. This is who learns faster,
+      not what either can learn: clear “Stop at” and train on. The other one
+      may follow soon, or need many times as long. (The loss may jump up, and
+      the share down with it: both come back.) ${
         bothAttend()
-          ? "Why, for √D: the end of «root.html|why divide by √D?»."
+          ? `«root.html#${views[0].spec.name}|Why one learns faster».`
           : ""
       }`
   },
@@ -86,9 +87,9 @@ const LEARNING_STOPS = [
         ${percent(whole)} of the strings are right after its own: all letters have to
         be. ${
           attends
-            ? "Attention reads each where it stands: few"
-            : "All share one vector: many"
-        } are wrong and mislead the next.`
+            ? "Attention reads each where it stands: few are wrong"
+            : "All share one vector: many are wrong, and mislead the next"
+        }.`
     }
   },
   {
@@ -99,9 +100,9 @@ const LEARNING_STOPS = [
       rightLetters(view, view.now) > rightLetters(view, view.before)
         ? "more"
         : "not more",
-    ask: view => `${judged(view)} Force the right letters on it again. Of
-      the letters that it would write itself, will more be right?`,
-    press: "Put them in",
+    ask: view => `${judged(view)} Force the right letters on it again: teacher
+      forcing. Of the letters that it would write itself, will more be right?`,
+    press: "Force the right letters",
     act: forceRight,
     tell: view => `After its own letters it wrote
       ${answerOf(view, view.before)}, with

@@ -13,89 +13,50 @@ const PAIR_STOPS = [
     guess: () => ["all positions alike", "one more than others"],
     truth: () =>
       isEven(blank()) ? "all positions alike" : "one more than others",
-    ask: () => `Here both decoders start from zeros, not from what the encoder has
-      read. ${blank().spec.name} attends before its cell has read anything: the query
-      of its first step is 0. What will that step attend to?`,
+    ask: () => `Both were trained on the task ${blank().spec.about.task}. Here the
+      decoders start from zeros, not from what the encoder has read, and
+      ${blank().spec.name} attends before its cell. What will its first step attend
+      to?`,
     press: "Uncover both",
     act: () => choose(0, null),
     tell: () => `The largest weight of step 1 is ${each(
       view => strongest(view, 0).shown
-    )}. A score of the query 0 is the same for every key; the other one's
-      cell has read the start before it attends. From the encoder's last state, as is
-      usual, the query would not be 0. ${sampled()} The mean of all that was read tells
-      ${blank().spec.name} the first letter, the better the fewer there are: of 40
-      strings of 3, ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
+    )}. ${blank().spec.name} asks with a state of 0, whose score is the same for
+      every key; the other one's cell has read the start before it attends. From the
+      encoder's last state, as is usual, the query would not be 0. ${sampled()} So even a
+      flat row is not always wrong: the mean of all keys often tells the first letter,
+      the better the fewer there are. Of 40 strings of 3, ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
   },
   {
     title: "What goes into the cell?",
     of: zeroed,
-    guess: modelNames,
+    covered: true,
+    guess: () => [...modelNames(), "both"],
     truth: () => blank().spec.name,
-    ask: () => `The boxes of the diagram stand in the order in which each decoder
-      computes them; f is its cell. Which one's cell makes its new state from the
-      context c that it has just read?`,
+    ask: () => `A step attends, which gives the context c, and its cell f makes the
+      new state. Which one's cell reads the c of its own step? Watch the order of
+      the boxes.`,
     press: "Play",
     act: play,
-    tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the
-      query is the state before. The other one's cell comes first; the query is its
-      new state, and c goes past the cell.`
-  },
-  {
-    title: "Send both to the end",
-    of: () => differing("decoder") && oneWay() && isRight(oneWay()),
-    ...whoIsRight,
-    truth: () => those(view => strongest(view, 1).j === 1),
-    ask: view => `Both copy “${state.text}”. Ban all positions but the
-      last in step 1, so that both are at ${positions(view).at(-1)}; the
-      letter that step 1 writes is held. Which one will be back at
-      ${positions(view)[1]} in step 2?`,
-    press: "Ban them",
-    act: ({right, count}) => {
-      hold("write", 0, right[0])
-      for (const j of counted(count - 1)) ban(`0,${j}`)
-      choose(1, 1)
-    },
-    tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
-      Soft attention looks anywhere at each step. Hard monotonic attention
-      is at one position, a weight being the probability of that, and can
-      stay or move to the right: from the end it goes nowhere, and
-      ${oneWay().spec.name} writes ${answerOf(oneWay())}. Undo all, and
-      its largest weights are at 1, 2, 3 and so on.`
+    tell: () => `The boxes stand in the order in which they are computed. The cell f
+      of ${blank().spec.name} comes after c, and reads it: the query is the state
+      before. The other one's cell comes first; the query is its new state, and c
+      goes past the cell.`
   },
   {
     title: "Will both be right?",
-    of: () => differing("decoder") && oneWay() && rivals(),
+    of: () => !blank() && rivals() && !scored(),
     covered: true,
     ...whoIsRight,
-    ask: () => `At each step ${oneWay().spec.name} is at one position,
-      stays there or moves to the right (a weight is the probability of
-      being there). Both were trained on the task
-      ${oneWay().spec.about.task}. Which will be right on “${state.text}”?`,
-    press: "Uncover both",
-    act: () => chooseFirstWrong(oneWay()),
-    tell: () => `The largest weights of ${oneWay().spec.name} are at
-      ${peaks(oneWay())} (in step 2 ${strongest(oneWay(), 1).shown}).
-      It begins where the first letter to be written is, and cannot go
-      back to the others: what it writes of them, only its state can tell
-      it. ${sampled()}`
-  },
-  {
-    title: "Will both be right?",
-    of: () => !oneWay() && !blank() && rivals() && !scored(),
-    covered: true,
-    guess: view => (remembers(winner) ? letters(view) : whoIsRight.guess()),
-    truth: () => (remembers(winner) ? twice(loser) : those(isRight)),
     ask: () =>
       `Both were trained on the task ${loser.spec.about.task}. ${
         hasWindow()
-          ? `Each step reads only a few positions around a centre, which moves
-          with the answer (local attention): one centre moves the wrong way`
-          : contrast()
-      }. ${
-        remembers(winner)
-          ? "The one without is wrong. Which letter does it write too often"
-          : "Which will be right"
-      } on “${state.text}”?`,
+          ? `Each step reads only a few positions around a centre (local attention),
+          which moves by one a step, in each model its own way`
+          : oneWay()
+            ? "One has soft attention, the other hard monotonic attention"
+            : contrast()
+      }. Which will be right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(loser),
     tell: () => `${loser.spec.name} writes ${answerOf(loser)}. Step
@@ -105,9 +66,38 @@ const PAIR_STOPS = [
           : ""
       } ${
         hasWindow()
-          ? "What that step needs lies outside. How others are right: next."
+          ? "What that step needs lies outside the window: weight 0, whatever its score."
           : ""
       } ${sampled()}`
+  },
+  {
+    title: "Send both to the end",
+    of: () => differing("decoder") && oneWay(),
+    ...whoIsRight,
+    truth: view => {
+      const {j} = strongest(view, 1, view.before)
+      return those(one => strongest(one, 1).j === j)
+    },
+    ask: view => `Both were trained on the task ${view.spec.about.task}. Ban all
+      positions but the last in step 1, so that both are at
+      ${positions(view).at(-1)}; the letter that step 1 writes is held. Which one
+      will be at ${positions(view)[strongest(view, 1).j]} in step 2, where
+      ${view.spec.name} is without the ban?`,
+    press: "Ban them",
+    act: view => {
+      hold("write", 0, view.right[0])
+      for (const j of counted(view.count - 1)) ban(`0,${j}`)
+      choose(1, strongest(view, 1, view.before).j)
+    },
+    tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
+      Soft attention looks anywhere at each step. Hard monotonic attention
+      is at one position, a weight being the probability of that, and can
+      stay or move to the right: from the end it goes nowhere, and
+      ${oneWay().spec.name} writes ${answerOf(oneWay())}. Without the ban its
+      largest weights are at ${peaks({...oneWay(), now: oneWay().before})}. A copy goes
+      from left to right; reversing begins at the end, and what has been passed, only
+      the state can tell (after longer training it may for 8 letters:
+      «studies/leaderboard.html|leaderboard»).`
   },
   {
     title: "What does attention bring?",
@@ -126,7 +116,8 @@ const PAIR_STOPS = [
     tell: () => `It writes ${writtenAt(winner)}: each step can fetch its
       symbol from the state that the encoder left there, one for each
       position. ${loser.spec.name} has no weights that you could move: its
-      steps share one vector, s₀.`
+      steps share one vector, s₀. (The answer is now ${answerOf(winner)}: whether
+      later steps go on from where you sent one differs from model to model.)`
   },
   {
     title: "A shorter string",
@@ -141,8 +132,8 @@ const PAIR_STOPS = [
         ? `Step 1 writes the last letter, outside its window: it came that way. Give
           any position of step 1 all attention: ${loser.spec.name} writes the
           same, whatever the other one does.`
-        : `Training helps, too: after four times as much, 64 numbers carry 12 letters in
-          .9 of strings, before in .1.`
+        : `Training helps, too: 64 numbers (page “bottleneck”) carry 12 letters in .1 of
+          strings, after four times as much in .9.`
       return `${judged(loser)} What attention does not bring has to come through one
         vector, the encoder's last state, as wide for a long string as for a short one:
         a bottleneck. ${sampled()} ${closing}`
@@ -156,36 +147,38 @@ const PAIR_STOPS = [
       spec: {trained}
     }) => `What is a window good for? In training, strings had
       ${trained.join(" to ")} symbols. Which will be right on one of ${trained[1] + 6}?`,
-    press: "Type it",
+    press: "Type a longer one",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
     tell: () => `${sampled()} Where a window leads to the right place, it still does so
-      in strings longer than those of training.`
+      in strings longer than those of training. Does attention without a window?
+      «scaled.html#text=${state.text}|The first model», on the same string.`
   },
   {
     title: "Take the memory away",
     of: () => rivals() && remembers(winner),
-    guess: letters,
-    truth: () => twice(winner),
+    guess: view => [...letters(view), "none"],
+    truth: () => twice(winner) || "none",
     start: () => {
       chooseFirstWrong(loser)
       choose(state.step, strongest(winner).j)
     },
     ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Its
       memory, C, adds up the attention that each position has had, and
-      goes into the scores as w C. Let it forget
+      goes into the scores as w C. What is that for? Take it away at
       ${positions(view)[state.position]}: C is 0 there before each step.
-      Which letter will it then write too often?`,
+      Which letter will it then write too often, if any?`,
     press: "Forget it",
     act: () => {
       forget(state.position)
       choose(firstChanged(winner), state.position)
     },
     tell: () => `It now writes ${answerOf(winner)}: step ${state.step + 1}
-      reads there again, and ${less(rightText(winner), answerOf(winner))}
-      is left out. So what had the memory kept from happening? To read
-      twice, and so to leave something out: that is what coverage is for.
-      Try other positions: choose a cell in the map of
-      ${winner.spec.name}, and press “forget it”.`
+      reads there again, and one ${less(rightText(winner), answerOf(winner))}
+      is left out. That is what the memory prevents, and what coverage is for: to
+      read twice, and so to leave something out. It helps, and is no cure:
+      ${sampled()} After the tour, try words with a letter three times, and other
+      positions (choose a cell in the map of ${winner.spec.name}, and press
+      “forget it”).`
   },
   {
     title: "Does it know where it has looked?",
@@ -218,8 +211,8 @@ const PAIR_STOPS = [
     ...whoIsRight,
     ask: ({
       spec: {trained}
-    }) => `${contrast()}. In training, strings were random, of ${trained.join(" to ")}
-      symbols. ${sampled()} Which will be right on “${state.text}”?`,
+    }) => `${contrast()}. Both were trained on the task ${views[0].spec.about.task},
+      on random strings of ${trained.join(" to ")} symbols. ${sampled()} Which will be right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
     tell: () => `They write ${each(view => answerOf(view))}. The largest weight
@@ -227,7 +220,7 @@ const PAIR_STOPS = [
       ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on
       what they were trained on, scores may differ elsewhere: type other
       strings. Other tasks:
-      «studies/leaderboard.html|leaderboard of mechanisms».`
+      «site/models.html#three-scores-dot-general-and-additive|a table of the three».`
   }
 ]
 

@@ -125,7 +125,7 @@ const modelNames = () => views.map(view => view.spec.name)
 // summary.
 function contrast() {
   const formulaOrSummary = ({name, formula, summary}, kind) => {
-    if (name === "none") return "nothing"
+    if (name === "none") return kind === "score" ? "no attention" : "nothing"
     const hasFormula = formula && (kind === "score" || kind === "window")
     return hasFormula ? written(formula) : plainly(summary)
   }
@@ -151,5 +151,5 @@ function modelWithMost(rate) {
 
 function showScores(view) {
   light("score")
-  view.rows.score.scrollIntoView({block: "center"})
+  view.rows.score.scrollIntoView({block: "end"}) // the card is above
 }

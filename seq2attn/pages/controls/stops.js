@@ -20,10 +20,6 @@ const yesIfSame = {
   guess: () => ["yes", "no"],
   truth: view => (isSame(view) ? "yes" : "no")
 }
-const mostAttended = {
-  guess: positions,
-  truth: view => positions(view)[strongest(view).j]
-}
 const rightOrWrong = {
   guess: () => ["right", "wrong"],
   truth: view => (isRight(view) ? "right" : "wrong")
@@ -93,7 +89,8 @@ const STOPS = [
     of: masked,
     covered: true,
     shows: t => t === state.step,
-    ...mostAttended,
+    guess: positions,
+    truth: view => positions(view)[strongest(view).j],
     start: () => choose(1, null),
     ask: view => `The model reads ${state.text}, and writes ${answerOf(view)}. Rows of
       the map are steps, columns are positions. Which position will step ${
@@ -125,16 +122,17 @@ const STOPS = [
     title: "How a score is made",
     of: masked,
     covered: true,
-    ...mostAttended,
+    guess: () => ["all above 0", "some below 0"],
+    truth: ({scale}) => (scale[0] < 0 ? "some below 0" : "all above 0"),
     start: () => choose(2, null),
     ask: () => `A score says how well the query, which the decoder asks with, fits a
-      key, which the encoder left at a position. Which position will have the largest
-      score in step ${state.step + 1}?`,
+      key, which the encoder left at a position. Weights are never below 0, and sum to
+      1. What will the scores of all steps be?`,
     press: "Show it",
     act: showScores,
-    tell: view => `Position ${strongest(view).j + 1}. The row shows how its score is
-      made. ${described(view.spec.parts.score)} The softmax makes weights of the
-      scores.`
+    tell: view => `The row shows how the largest score, of position
+      ${strongest(view).j + 1}, is made. ${described(view.spec.parts.score)} The
+      softmax makes weights of any scores: the largest score gets the largest weight.`
   },
   {
     title: "A cause, or only a picture?",
@@ -164,8 +162,8 @@ const STOPS = [
           endsAsBefore(view)
             ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
-        }. Of every string's? Type banana,
-        and let its last step attend to the last a.`
+        }. Of every string's? Try it after the tour: type banana, choose the last step
+        and the last a in the map, and press “all attention here”.`
     }
   },
   {
@@ -248,12 +246,12 @@ const STOPS = [
     of: masked,
     ...yesIfSame,
     ask: view => `A mask hides the empty positions that fill up short strings of a
-      batch. Will the answer stay the same with ${lacking(view)} of them unmasked?`,
+      batch; it was on in training. Will the answer stay the same with ${lacking(view)} of them unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => `${compared(view)}: they get up to
       ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's
-      attention, which the mask keeps at 0. Trained with the mask, it gets
+      attention, which the mask keeps at 0. Having learned with the mask, it gets
       ${countRight(view, sample(view), () => lacking(view), false)} of 40 random strings of
       this length right so. What becomes of a model that is trained without one:
       «unmasked.html#tour=1|padding mask».`

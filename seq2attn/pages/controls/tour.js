@@ -28,21 +28,19 @@ function hideCells(isHidden = false, shows = () => true) {
 }
 
 // Go to a stop of the guided tour, by its number from 0: a stop asks a question, offers a button to
-// press, and tells the result. Numbers beyond the last go to the last. Each stop begins with the
-// first example and without changes, whatever the user did at the one before; its own start comes
-// after that; numbers in the maps are switched off. On a narrow screen, up to 940 pixels, as in
+// press, and tells the result. Numbers beyond the last go to the last. Numbers in the maps are
+// switched off. On a narrow screen, up to 940 pixels, as in
 // the style sheet, the card covers the lower part, so that what the stop is about is scrolled to
 // the top.
 function visit(number) {
   if (playing) pause()
   document.body.classList.add("touring") // before anything is drawn, which has less room then
   state.numbers = false
-  undoAll()
-  type(...data.models[0].examples[0].split("\t"))
+  begin()
   const stops = tourSteps() // asks the models about their answers to the example
   state.tour = Math.min(number, stops.length - 1)
   const stop = stops[state.tour]
-  stop.start?.(shownModel())
+  begin(stop)
   hideCells(stop.covered)
   showCard(stop, state.tour, stops.length)
   light(null)
@@ -50,6 +48,14 @@ function visit(number) {
   if (innerWidth <= 940) subject.scrollIntoView()
   else scrollTo({top: 0})
   card(".act").focus({preventScroll: true})
+}
+
+// Begin a stop with the first example and without changes, whatever the user did before; its own
+// start comes after that.
+function begin(stop) {
+  undoAll()
+  type(...data.models[0].examples[0].split("\t"))
+  stop?.start?.(shownModel())
 }
 
 const card = selector => by("tour").querySelector(selector)
@@ -87,10 +93,10 @@ function makeRoom() {
   )
 }
 
-// Show guesses and highlight the button of the stop while it asks; highlight the button that goes
+// Highlight the button of the stop while it asks (guesses are shown until the result is told);
+// highlight the button that goes
 // on after that. That button stays disabled until the result is told.
 function showAsked(isAsking) {
-  card(".guesses").hidden = !isAsking
   card(".act").classList.toggle("press", isAsking)
   card(".next-stop").classList.toggle("press", !isAsking)
   card(".next-stop").disabled = true
@@ -105,11 +111,13 @@ function guess(text) {
   return button(text, press, {ariaPressed: "false"})
 }
 
-// Do what a stop of the guided tour does when its button is pressed: uncover the map, act, and tell
-// the result. If `stop.act` has started to play the decoding or to train, the result is told when
-// that ends: `afterwards` is called then. While the decoding plays, `stop.shows` uncovers the map
+// Do what a stop of the guided tour does when its button is pressed: begin it again, since its
+// question is about that, uncover the map, act, and tell the result. If `stop.act` has started to play the decoding or to train, the result is told when
+// that ends: `afterwards` is called then; until then the style sheet says what
+// to watch. While the decoding plays, `stop.shows` uncovers the map
 // row by row; after that all rows are shown.
 function act(stop, view) {
+  begin(stop)
   hideCells(false, stop.shows)
   showAsked(false)
   stop.act(view)
@@ -141,14 +149,13 @@ function resultText(stop, view) {
   return onGuess + flowing(stop.tell(view))
 }
 
-// Close the card. What the last stop changed stays, for the user to look at; but a position that is
-// forgotten is read again, since that would make the user's next strings wrong.
+// Close the card, and undo what the last stop changed, which would make the user's next strings
+// wrong.
 function leave() {
   if (playing) pause()
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
-  state.forget.clear()
   hideCells()
-  update()
+  undoAll()
 }

@@ -114,7 +114,7 @@ function showColumn(view, {offsetLeft, offsetWidth}) {
   const box = view.find(".attending")
   const left = offsetLeft - view.label("weight").offsetWidth
   const isRight = offsetLeft + offsetWidth > box.scrollLeft + box.clientWidth
-  if (box.scrollWidth > box.clientWidth && (left < box.scrollLeft || isRight))
+  if (left < box.scrollLeft || isRight)
     box.scrollLeft = left - box.clientWidth / 3
 }
 
