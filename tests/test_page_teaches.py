@@ -81,7 +81,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 @pytest.mark.parametrize("page, stops, guess, told", [
     ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 2, 0, "“p”: wrong, it is “o”. plain writes egoorrss. Step 4"),
+    ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
     ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
     ("general", 1, 3, "“neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)"),
     ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
@@ -149,6 +149,30 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
     assert run(f"return [{answers}[1], isChanged()]") == ["deersst", False]
 
 
+def test_what_a_tour_covers_tells_no_length_and_what_it_changed_is_undone(opened):
+    for page in ("scores", "unmasked"):
+        run = opened(page)
+        heights = "views.map(({find}) => find('.maps .scroll').offsetHeight)"
+        one, other = run(f"visit(0); return {heights}")
+        assert one == other
+    run = opened("order", 1280)
+    assert run(f"{press(2)} return isChanged()")
+    assert run("leave(); type('cat'); return views.map(isRight)") == [True, True]
+
+
+def test_bars_follow_the_chosen_column(opened):
+    run = opened("bottleneck", 1100)
+    column = "winner.columns[winner.position()].symbol"
+    box = "one => one.getBoundingClientRect()"
+    inside = (
+        f"const shown = [winner.find('.attending'), winner.label('weight'), {column}];"
+        f"const [a, b, c] = shown.map({box});"
+        "return b.right <= c.left + 1 && c.right <= a.right + 1"
+    )
+    for chosen in (0, 1, 11):
+        assert run(f"visit(1); choose(11, {chosen}); {inside}"), chosen
+
+
 def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     """Bahdanau's query is the state before the step, Luong's the new one; its row says so."""
     run = opened("order")
@@ -199,9 +223,10 @@ def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
 
 
 def test_what_attention_is_moved_to_is_written(opened):
-    for page, step, letter in (("bottleneck", 11, "r"), ("narrow", 1, "r")):
+    for page, step, letter in (("bottleneck", 11, "r"), ("narrow", 1, "e")):
         run = opened(page)
-        told = run(f"{press(1)} return {TOLD}")
+        chosen = press(1).replace(";", "; choose(0, 3);", 1)  # what was chosen changes nothing
+        told = run(f"{chosen} return {TOLD}")
         assert f"it is “{letter}”. It writes {letter}: each step can fetch its symbol" in told
         weights = f"winner.now.steps[{step}].weights.data"
         assert run(f"return [state.step, state.position, {weights}[1]]") == [step, 1, 1]
@@ -261,9 +286,13 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     )
     numbers = "views[1].now.steps.flatMap(step => Array.from(step.weights.data))"
     assert run(f"return {numbers}") == pytest.approx([0, 0, 0, 0, 1] * 6, abs=1e-9)
-    told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
-    assert "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5" in told
+    run = opened("stuck")
+    told = run(f"{press(0, 1)} return {TOLD}")
+    assert "“soft_reverse”: right. hard_reverse writes ollle. Step 4 is the first" in told
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
+    told = run(f"{press(1, 1)} return {TOLD}")
+    assert "right. In step 2, l, position 4 (soft_reverse) and o, position 5 (hard_reverse)" in told
+    assert "its largest weights are at 5, 5, 5, 5, 5." in told
 
 
 def test_without_the_root_the_softmax_saturates(opened):

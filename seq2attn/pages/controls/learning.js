@@ -30,16 +30,17 @@ const LEARNING_STOPS = [
     guess: view => [rightText(view)[0], "what step 1 would write"],
     truth: view => rightText(view)[0],
     start: () => choose(1, null),
-    ask: view => `In use, each step reads the letter that the one before it
-      has written; below is what step 2 reads. Be the teacher: force the right
-      letters, ${rightText(view)}, on the model. What will step 2 read then?`,
+    ask: view => `In use, each step reads the letter that the one
+      before it has written; below is what step 2 reads. Be the
+      teacher: force the right letters, ${rightText(view)}, on the
+      model. What will step 2 read then?`,
     press: "Force the right letters",
     act: forceRight,
     tell: view => `Step 2 now reads ${rightText(view)[0]}, the right
-      letter, whatever step 1 would have written: the letters above are yours,
-      what the model itself would write is in its heading. You have just done
-      teacher forcing. In training all steps read the right letter before
-      them; in use there is nobody to force it.`
+      letter, whatever step 1 would have written: the letters of the
+      answer are now yours. You have just done teacher forcing. In
+      training all steps read the right letter before them; in use
+      there is nobody to force it.`
   },
   {
     title: "Who learns faster?",
@@ -48,16 +49,19 @@ const LEARNING_STOPS = [
     truth: () => modelWithMost(({number}) => latest()[number].whole),
     ask: () =>
       `Both get the same batches. ${contrast()}.
-      Which one will have more strings right after ${batches()} batches?`,
+      Which one will have more strings right after ${batches()}
+      batches?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
-    tell: () => `${each(({number}) => percent(latest()[number].whole))} of
-      ${EXAM.strings} new strings are right, all as long as the longest of
-      training. Of so few, shares less than 20 % apart may be luck: set Seed
-      to 2, press Train, and see whether it holds. This is who learns faster,
-      not what either can learn: clear “Stop at” and train on. The other one
-      may follow soon, or need many times as long. (The loss may jump up, and
-      the share down with it: both come back.) ${
+    tell: () => `${each(({number}) =>
+      percent(latest()[number].whole)
+    )} of ${EXAM.strings} new strings
+      are right, all as long as the longest of training. Of so few,
+      shares less than 20 % apart may be luck: set Seed to 2, press
+      Train, and see whether it holds. This is who learns faster, not
+      what either can learn: clear “Stop at” and train on. The other
+      one may follow soon, or need many times as long. (The loss may
+      jump up, and the share down with it: both come back.) ${
         bothAttend()
           ? `«root.html#${views[0].spec.name}|Why one learns faster».`
           : ""
@@ -73,23 +77,23 @@ const LEARNING_STOPS = [
       if (whole > 0.75 * given) return "nearly as many"
       return whole > 0.25 * given ? "about half as many" : "hardly any"
     },
-    ask: ({
-      attends
-    }) => `This model has ${attends ? "" : "no"} attention. In training it writes each
-      letter after the right ones (teacher forcing), in use after its own. Train ${batches()}
-      batches, counted above the charts: will as many strings be right as letters?`,
+    ask: ({attends}) => `This model has ${attends ? "" : "no"} attention. In
+      training it writes each letter after the right ones (teacher
+      forcing), in use after its own. Train ${batches()} batches,
+      counted above the charts: will as many strings be right as
+      letters?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
     tell: ({attends}) => {
       const [{given, own, whole}] = latest()
-      return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of
-        the letters are right after the right ones, ${percent(own)} after its own. And
-        ${percent(whole)} of the strings are right after its own: all letters have to
-        be. ${
-          attends
-            ? "Attention reads each where it stands: few are wrong"
-            : "All share one vector: many are wrong, and mislead the next"
-        }.`
+      return `In strings of ${data.models[0].trained[1]} letters,
+      ${percent(given)} of the letters are right after the right ones,
+      ${percent(own)} after its own. And ${percent(whole)} of the
+      strings are right after its own: all letters have to be. ${
+        attends
+          ? "Attention reads each where it stands: few are wrong"
+          : "All share one vector: many are wrong, and mislead the next"
+      }.`
     }
   },
   {
@@ -100,8 +104,9 @@ const LEARNING_STOPS = [
       rightLetters(view, view.now) > rightLetters(view, view.before)
         ? "more"
         : "not more",
-    ask: view => `${judged(view)} Force the right letters on it again: teacher
-      forcing. Of the letters that it would write itself, will more be right?`,
+    ask: view => `${judged(view)} Force the right letters on it again:
+      teacher forcing. Of the letters that it would write itself, will
+      more be right?`,
     press: "Force the right letters",
     act: forceRight,
     tell: view => `After its own letters it wrote

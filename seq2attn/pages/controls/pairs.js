@@ -13,19 +13,21 @@ const PAIR_STOPS = [
     guess: () => ["all positions alike", "one more than others"],
     truth: () =>
       isEven(blank()) ? "all positions alike" : "one more than others",
-    ask: () => `Both were trained on the task ${blank().spec.about.task}. Here the
-      decoders start from zeros, not from what the encoder has read, and
-      ${blank().spec.name} attends before its cell. What will its first step attend
-      to?`,
+    ask: () => `Both were trained on the task
+      ${blank().spec.about.task}. Here the decoders start from zeros,
+      not from what the encoder has read, and ${blank().spec.name}
+      attends before its cell. What will its first step attend to?`,
     press: "Uncover both",
     act: () => choose(0, null),
     tell: () => `The largest weight of step 1 is ${each(
       view => strongest(view, 0).shown
-    )}. ${blank().spec.name} asks with a state of 0, whose score is the same for
-      every key; the other one's cell has read the start before it attends. From the
-      encoder's last state, as is usual, the query would not be 0. ${sampled()} So even a
-      flat row is not always wrong: the mean of all keys often tells the first letter,
-      the better the fewer there are. Of 40 strings of 3, ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
+    )}. ${blank().spec.name} asks with a state of 0, whose score is
+      the same for every key; the other one's cell has read the start
+      before it attends. From the encoder's last state, as is usual,
+      the query would not be 0. ${sampled()} So even a flat row is not
+      always wrong: the mean of all keys often tells the first letter,
+      the better the fewer there are. Of 40 strings of 3,
+      ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
   },
   {
     title: "What goes into the cell?",
@@ -33,15 +35,16 @@ const PAIR_STOPS = [
     covered: true,
     guess: () => [...modelNames(), "both"],
     truth: () => blank().spec.name,
-    ask: () => `A step attends, which gives the context c, and its cell f makes the
-      new state. Which one's cell reads the c of its own step? Watch the order of
-      the boxes.`,
+    ask: () => `A step attends, which gives the context c, and its
+      cell f makes the new state. Which one's cell reads the c of its
+      own step? Watch the order of the boxes.`,
     press: "Play",
     act: play,
-    tell: () => `The boxes stand in the order in which they are computed. The cell f
-      of ${blank().spec.name} comes after c, and reads it: the query is the state
-      before. The other one's cell comes first; the query is its new state, and c
-      goes past the cell.`
+    tell: () => `The boxes stand in the order in which they are
+      computed. The cell f of ${blank().spec.name} comes after c, and
+      reads it: the query is the state before. The other one's cell
+      comes first; the query is its new state, and c goes past the
+      cell.`
   },
   {
     title: "Will both be right?",
@@ -51,7 +54,8 @@ const PAIR_STOPS = [
     ask: () =>
       `Both were trained on the task ${loser.spec.about.task}. ${
         hasWindow()
-          ? `Each step reads only a few positions around a centre (local attention),
+          ? `Each step reads only a few positions around a centre
+      (local attention),
           which moves by one a step, in each model its own way`
           : oneWay()
             ? "One has soft attention, the other hard monotonic attention"
@@ -62,7 +66,8 @@ const PAIR_STOPS = [
     tell: () => `${loser.spec.name} writes ${answerOf(loser)}. Step
       ${state.step + 1} is the first that is wrong. ${
         winner.attends
-          ? `There ${winner.spec.name} attends most to ${place(strongest(winner))}.`
+          ? `There ${winner.spec.name} attends most to
+      ${place(strongest(winner))}.`
           : ""
       } ${
         hasWindow()
@@ -78,10 +83,11 @@ const PAIR_STOPS = [
       const {j} = strongest(view, 1, view.before)
       return those(one => strongest(one, 1).j === j)
     },
-    ask: view => `Both were trained on the task ${view.spec.about.task}. Ban all
-      positions but the last in step 1, so that both are at
-      ${positions(view).at(-1)}; the letter that step 1 writes is held. Which one
-      will be at ${positions(view)[strongest(view, 1).j]} in step 2, where
+    ask: view => `Both were trained on the task
+      ${view.spec.about.task}. Ban all positions but the last in step
+      1, so that both are at ${positions(view).at(-1)}; the letter
+      that step 1 writes is held. Which one will be at
+      ${positions(view)[strongest(view, 1).j]} in step 2, where
       ${view.spec.name} is without the ban?`,
     press: "Ban them",
     act: view => {
@@ -90,14 +96,15 @@ const PAIR_STOPS = [
       choose(1, strongest(view, 1, view.before).j)
     },
     tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
-      Soft attention looks anywhere at each step. Hard monotonic attention
-      is at one position, a weight being the probability of that, and can
-      stay or move to the right: from the end it goes nowhere, and
-      ${oneWay().spec.name} writes ${answerOf(oneWay())}. Without the ban its
-      largest weights are at ${peaks({...oneWay(), now: oneWay().before})}. A copy goes
-      from left to right; reversing begins at the end, and what has been passed, only
-      the state can tell (after longer training it may for 8 letters:
-      «studies/leaderboard.html|leaderboard»).`
+      Soft attention looks anywhere at each step. Hard monotonic
+      attention is at one position, a weight being the probability of
+      that, and can stay or move to the right: from the end it goes
+      nowhere, and ${oneWay().spec.name} writes ${answerOf(oneWay())}.
+      Without the ban its largest weights are at
+      ${peaks({...oneWay(), now: oneWay().before})}. A copy goes to
+      the right. Reversing begins at the end: the rest only the state
+      can tell, which after longer training may do for 8 letters
+      («studies/leaderboard.html|leaderboard»).`
   },
   {
     title: "What does attention bring?",
@@ -105,9 +112,10 @@ const PAIR_STOPS = [
     guess: letters,
     truth: () => writtenAt(winner),
     start: () => chooseFirstWrong(loser),
-    ask: () => `Step ${state.step + 1} of ${winner.spec.name} attends most
-      to ${place(strongest(winner))}, and writes ${writtenAt(winner)}. Let
-      all its attention go to ${positions(winner)[1]}. What will it write?`,
+    ask: () => `Step ${state.step + 1} of ${winner.spec.name} attends
+      most to ${place(strongest(winner))}, and writes
+      ${writtenAt(winner)}. Let all its attention go to
+      ${positions(winner)[1]}. What will it write?`,
     press: "Set that weight to 1",
     act: () => {
       setWeight(state.step, 1, 1)
@@ -115,9 +123,10 @@ const PAIR_STOPS = [
     },
     tell: () => `It writes ${writtenAt(winner)}: each step can fetch its
       symbol from the state that the encoder left there, one for each
-      position. ${loser.spec.name} has no weights that you could move: its
-      steps share one vector, s₀. (The answer is now ${answerOf(winner)}: whether
-      later steps go on from where you sent one differs from model to model.)`
+      position. ${loser.spec.name} has no weights that you could move:
+      its steps share one vector, s₀. (The answer is now
+      ${answerOf(winner)}: whether later steps go on from where you
+      sent one differs from model to model.)`
   },
   {
     title: "A shorter string",
@@ -129,14 +138,15 @@ const PAIR_STOPS = [
     act: () => type(shorter()),
     tell: () => {
       const closing = hasWindow()
-        ? `Step 1 writes the last letter, outside its window: it came that way. Give
-          any position of step 1 all attention: ${loser.spec.name} writes the
-          same, whatever the other one does.`
-        : `Training helps, too: 64 numbers (page “bottleneck”) carry 12 letters in .1 of
-          strings, after four times as much in .9.`
-      return `${judged(loser)} What attention does not bring has to come through one
-        vector, the encoder's last state, as wide for a long string as for a short one:
-        a bottleneck. ${sampled()} ${closing}`
+        ? `Step 1 writes the last letter, outside its window: it came
+      that way. Give any position of step 1 all attention:
+      ${loser.spec.name} writes the same, whatever the other one does.`
+        : `Training helps, too: 64 numbers (page “bottleneck”) carry
+      12 letters in .1 of strings, after four times as much in .9.`
+      return `${judged(loser)} What attention does not bring has to
+      come through one vector, the encoder's last state, as wide for a
+      long string as for a short one: a bottleneck. ${sampled()}
+      ${closing}`
     }
   },
   {
@@ -146,12 +156,14 @@ const PAIR_STOPS = [
     ask: ({
       spec: {trained}
     }) => `What is a window good for? In training, strings had
-      ${trained.join(" to ")} symbols. Which will be right on one of ${trained[1] + 6}?`,
+      ${trained.join(" to ")} symbols. Which will be right on one of
+      ${trained[1] + 6}?`,
     press: "Type a longer one",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
-    tell: () => `${sampled()} Where a window leads to the right place, it still does so
-      in strings longer than those of training. Does attention without a window?
-      «scaled.html#text=${state.text}|The first model», on the same string.`
+    tell: () => `${sampled()} Where a window leads to the right place,
+      it still does so in strings longer than those of training. Does
+      attention without a window? Look:
+      «scaled.html#text=${state.text}|the first model, on this string».`
   },
   {
     title: "Take the memory away",
@@ -172,13 +184,14 @@ const PAIR_STOPS = [
       forget(state.position)
       choose(firstChanged(winner), state.position)
     },
-    tell: () => `It now writes ${answerOf(winner)}: step ${state.step + 1}
-      reads there again, and one ${less(rightText(winner), answerOf(winner))}
-      is left out. That is what the memory prevents, and what coverage is for: to
-      read twice, and so to leave something out. It helps, and is no cure:
-      ${sampled()} After the tour, try words with a letter three times, and other
-      positions (choose a cell in the map of ${winner.spec.name}, and press
-      “forget it”).`
+    tell: () => `It now writes ${answerOf(winner)}: step
+      ${state.step + 1} reads there again, and one
+      ${less(rightText(winner), answerOf(winner))} is left out. That
+      is what the memory prevents, and what coverage is for: to read
+      twice, and so to leave something out. It helps, and is no cure:
+      ${sampled()} After the tour, try words with a letter three
+      times, and other positions (choose a cell in the map of
+      ${winner.spec.name}, and press “forget it”).`
   },
   {
     title: "Does it know where it has looked?",
@@ -197,30 +210,33 @@ const PAIR_STOPS = [
       setWeight(t - 1, count - 1, 1)
       choose(t, j)
     },
-    tell: view => `The weight of ${positions(view)[state.position]} in step
-      ${state.step + 1} was ${each(({now, before}) =>
+    tell: view => `The weight of ${positions(view)[state.position]} in
+      step ${state.step + 1} was ${each(({now, before}) =>
         [before, now].map(weightThere).map(short).join(", then ")
       )}. The context goes into the
-      cell of bahdanau, so that its state knows. luong attends after its cell, which
-      has read the letter alone (unless that context is fed to it, too: input feeding).`
+      cell of bahdanau, so that its state knows. luong attends after
+      its cell, which has read the letter alone (unless that context
+      is fed to it, too: input feeding).`
   },
   {
     title: "Which score is better?",
     of: () => scored(),
     covered: true,
     ...whoIsRight,
-    ask: ({
-      spec: {trained}
-    }) => `${contrast()}. Both were trained on the task ${views[0].spec.about.task},
-      on random strings of ${trained.join(" to ")} symbols. ${sampled()} Which will be right on “${state.text}”?`,
+    ask: ({spec: {trained}}) => `${contrast()}. Both were trained on the task
+      ${views[0].spec.about.task}, on random strings of
+      ${trained.join(" to ")} symbols. ${sampled()} Which will be
+      right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
-    tell: () => `They write ${each(view => answerOf(view))}. The largest weight
-      of step 1 is ${each(view => strongest(view, 0).shown)}.
-      ${counts(repeats(views[0]), "strings of one symbol alone")} Equal on
-      what they were trained on, scores may differ elsewhere: type other
-      strings. Other tasks:
-      «site/models.html#three-scores-dot-general-and-additive|a table of the three».`
+    tell: () => `They write ${each(view => answerOf(view))}. The
+      largest weight of step 1 is
+      ${each(view => strongest(view, 0).shown)}.
+      ${counts(repeats(views[0]), "strings of one symbol alone")}
+      Equal on what they were trained on, scores may differ elsewhere:
+      type other strings. Other tasks:
+      «site/models.html#three-scores-dot-general-and-additive|a table
+      of the three».`
   }
 ]
 

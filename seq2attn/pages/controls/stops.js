@@ -42,10 +42,10 @@ const STOPS = [
     ...ofTenWords,
     truth: view => `${countRight(view, WORDS)}`,
     covered: true,
-    ask: () => `Strings of a batch are filled up to the longest with empty
-      positions. A mask gives these the weight 0; this model was trained
-      without one. Ten words, each alone: how many will it get right?
-      ${WORDS.join(", ")}.`,
+    ask: () => `Strings of a batch are filled up to the longest with
+      empty positions. A mask gives these the weight 0; this model was
+      trained without one. Ten words, each alone: how many will it get
+      right? ${WORDS.join(", ")}.`,
     press: "Count them",
     act: draw,
     tell: () =>
@@ -55,15 +55,15 @@ const STOPS = [
     title: "Does anybody notice?",
     ...ofTenWords,
     truth: view => `${countRight(view, WORDS, besides)}`,
-    ask: view => `${judged(view)} That was “${state.text}” alone. Now test
-      the ten words in batches, each beside “${NEIGHBOUR}”, which fills it
-      up to 8 positions, as nearly always in training. How many will be
-      right?`,
+    ask: view => `${judged(view)} That was “${state.text}” alone. Now
+      test the ten words in batches, each beside “${NEIGHBOUR}”, which
+      fills it up to 8 positions, as nearly always in training. How
+      many will be right?`,
     press: `Beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
     tell: () => `There ${each(view => countRight(view, WORDS, besides))}
-      are right: a test in batches like those of training notices nothing.
-      With one empty position after each word,
+      are right: a test in batches like those of training notices
+      nothing. With one empty position after each word,
       ${each(view => countRight(view, WORDS, () => 1))} are. Without a
       mask, your answer depends on who sits beside you: that is what a
       mask is for.`
@@ -73,16 +73,16 @@ const STOPS = [
     of: unmasked,
     ...rightOrWrong,
     start: view => set({padding: lacking(view)}),
-    ask: view => `With ${lacking(view)} empty positions after the string, as in
-      training: ${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its
-      attention on them${
+    ask: view => `With ${lacking(view)} empty positions after the
+      string, as in training: ${judged(view)} Step 1 puts
+      ${short(emptyShare(view, 0))} of its attention on them${
         isEven(view) ? ": its query is 0, so that all count alike" : ""
       }. Now mask them. Will the answer be right?`,
     press: "Mask them",
     act: () => set({mask: true}),
-    tell: view => `${judged(view)} It learned to need the empty positions: masked now,
-      they are missing, as for a string that is alone. A mask has to be there in
-      training.`
+    tell: view => `${judged(view)} It learned to need the empty
+      positions: masked now, they are missing, as for a string that is
+      alone. A mask has to be there in training.`
   },
   {
     title: "Where does it look?",
@@ -92,16 +92,15 @@ const STOPS = [
     guess: positions,
     truth: view => positions(view)[strongest(view).j],
     start: () => choose(1, null),
-    ask: view => `The model reads ${state.text}, and writes ${answerOf(view)}. Rows of
-      the map are steps, columns are positions. Which position will step ${
-        state.step + 1
-      } attend to?`,
+    ask: view => `The model reads ${state.text}, and writes
+      ${answerOf(view)}. Rows of the map are steps, columns are
+      positions. Which position will step ${state.step + 1} attend to?`,
     press: "Uncover it",
     act: draw,
     tell: view => {
       const {shown, ...found} = strongest(view)
-      return `It attends to ${place(found)}, with the weight ${shown}, and writes
-        ${view.wrote(view.now.steps[state.step])}.`
+      return `It attends to ${place(found)}, with the weight ${shown},
+      and writes ${view.wrote(view.now.steps[state.step])}.`
     }
   },
   {
@@ -111,12 +110,13 @@ const STOPS = [
     shows: t => t <= state.step,
     guess: () => ["to the right", "to the left", "it stays", "it jumps"],
     truth: direction,
-    ask: () => `Next, the decoding is played: query, scores, softmax, weights, context,
-      output, at each step. Which way will the bright cell move?`,
+    ask: () => `Next, the decoding is played: query, scores, softmax,
+      weights, context, output, at each step. Which way will the
+      bright cell move?`,
     press: "Play",
     act: play,
-    tell: view => `The largest weights are at ${peaks(view)}. The last step writes ⏎,
-      the end, which copies nothing.`
+    tell: view => `The largest weights are at ${peaks(view)}. The last
+      step writes ⏎, the end, which copies nothing.`
   },
   {
     title: "How a score is made",
@@ -125,14 +125,16 @@ const STOPS = [
     guess: () => ["all above 0", "some below 0"],
     truth: ({scale}) => (scale[0] < 0 ? "some below 0" : "all above 0"),
     start: () => choose(2, null),
-    ask: () => `A score says how well the query, which the decoder asks with, fits a
-      key, which the encoder left at a position. Weights are never below 0, and sum to
-      1. What will the scores of all steps be?`,
+    ask: () => `A score says how well the query, which the decoder
+      asks with, fits a key, which the encoder left at a position.
+      Weights are never below 0, and sum to 1. What will the scores of
+      all steps be?`,
     press: "Show it",
     act: showScores,
     tell: view => `The row shows how the largest score, of position
-      ${strongest(view).j + 1}, is made. ${described(view.spec.parts.score)} The
-      softmax makes weights of any scores: the largest score gets the largest weight.`
+      ${strongest(view).j + 1}, is made.
+      ${described(view.spec.parts.score)} The softmax makes weights of
+      any scores: the largest score gets the largest weight.`
   },
   {
     title: "A cause, or only a picture?",
@@ -141,8 +143,9 @@ const STOPS = [
     shows: t => t !== 1, // which the next stop asks about
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
-    ask: view => `All attention of the first step, and of the last, which writes the
-      end ⏎, is to go to ${positions(view)[elsewhere(view)]}. What will the first step
+    ask: view => `All attention of the first step, and of the last,
+      which writes the end ⏎, is to go to
+      ${positions(view)[elsewhere(view)]}. What will the first step
       write?`,
     press: "Set both weights to 1",
     act: view => {
@@ -157,13 +160,14 @@ const STOPS = [
       )
       if (now === before)
         return `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
-      return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the
-        weight is a cause. The last step ${
-          endsAsBefore(view)
-            ? "still ends it: of this string's end, weights are only a picture"
-            : "does not end it"
-        }. Of every string's? Try it after the tour: type banana, choose the last step
-        and the last a in the map, and press “all attention here”.`
+      return `It writes ${now}, not ${before}. ${compared(view)}: of
+      the letter, the weight is a cause. The last step ${
+        endsAsBefore(view)
+          ? "still ends it: of this string's end, weights are only a picture"
+          : "does not end it"
+      }. Of every string's? Try it after the tour: type banana,
+      choose the last step and the last a in the map, and press “all
+      attention here”.`
     }
   },
   {
@@ -176,8 +180,8 @@ const STOPS = [
       const [before, now] = weightsAt(view, state.step)
       return now.j === before.j ? "as before" : "from there"
     },
-    ask: () => `The first step was made to look elsewhere. Will the second go on from
-      there, or look where it did before?`,
+    ask: () => `The first step was made to look elsewhere. Will the
+      second go on from there, or look where it did before?`,
     press: "Go to step 2",
     act: () => choose(1, null),
     tell: tellNext
@@ -187,8 +191,9 @@ const STOPS = [
     of: masked,
     guess: letters,
     truth: view => view.wrote(view.now.steps[firstChanged(view)]),
-    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left
-      out of the softmax. What will be written in its place?`,
+    ask: view => `Ban the first position, ${view.sources[0]}, at every
+      step: it is left out of the softmax. What will be written in its
+      place?`,
     press: "Ban it",
     act: view => {
       ban("0")
@@ -208,8 +213,8 @@ const STOPS = [
     ...yesIfSame,
     start: () => choose(1, null),
     ask: view => `This model learned with scores divided by √D =
-      ${exact(rootOf(view))}. Undo that after training, by the temperature 1/√D: will
-      the answer stay the same?`,
+      ${exact(rootOf(view))}. Undo that after training, by the
+      temperature 1/√D: will the answer stay the same?`,
     press: "Without √D",
     act: view => {
       set({temperature: unscaled(view)})
@@ -217,17 +222,18 @@ const STOPS = [
     },
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
-      return `${compared(view)}. The largest weight of step ${state.step + 1} was
-        ${was.shown} and is ${is.shown}: a temperature below 1 sharpens. Why one
-        divides: «root.html|why divide by √D?».`
+      return `${compared(view)}. The largest weight of step
+      ${state.step + 1} was ${was.shown} and is ${is.shown}: a
+      temperature below 1 sharpens. Why one divides: «root.html|why
+      divide by √D?».`
     }
   },
   {
     title: "Flatter weights",
     of: masked,
     ...yesIfSame,
-    ask: () => `The temperature divides the scores before the softmax. At 5, the
-      weights become flatter. Will the answer stay the same?`,
+    ask: () => `The temperature divides the scores before the softmax.
+      At 5, the weights become flatter. Will the answer stay the same?`,
     press: "Temperature 5",
     act: view => {
       set({temperature: 5})
@@ -236,25 +242,28 @@ const STOPS = [
     tell: view => {
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
-      return `${compared(view)}. The largest weight of step ${t + 1} was ${was.shown}
-        and is ${is.shown}: the flatter, the more the context is a mixture of several
-        positions.`
+      return `${compared(view)}. The largest weight of step ${t + 1}
+      was ${was.shown} and is ${is.shown}: the flatter, the more the
+      context is a mixture of several positions.`
     }
   },
   {
     title: "Empty positions",
     of: masked,
     ...yesIfSame,
-    ask: view => `A mask hides the empty positions that fill up short strings of a
-      batch; it was on in training. Will the answer stay the same with ${lacking(view)} of them unmasked?`,
+    ask: view => `A mask hides the empty positions that fill up short
+      strings of a batch; it was on in training. Will the answer stay
+      the same with ${lacking(view)} of them unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => `${compared(view)}: they get up to
-      ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's
-      attention, which the mask keeps at 0. Having learned with the mask, it gets
-      ${countRight(view, sample(view), () => lacking(view), false)} of 40 random strings of
-      this length right so. What becomes of a model that is trained without one:
-      «unmasked.html#tour=1|padding mask».`
+      ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))}
+      of a step's attention, which the mask keeps at 0. Having learned
+      with the mask, it gets
+      ${countRight(view, sample(view), () => lacking(view), false)} of
+      40 random strings of this length right so. What becomes of a
+      model that is trained without one: «unmasked.html#tour=1|padding
+      mask».`
   },
   {
     title: "Longer than in training",
@@ -286,8 +295,9 @@ function tellNext(view) {
   if (view.now.steps.length < 2) return "There is no second step."
   const [from, to] = weightsAt(view, 1)
   return to.j === from.j
-    ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The row
-      above moved it only a little: here its state knows how far it is.`
-    : `It attends to ${place(to)}, with ${to.shown}, no longer to position ${from.j + 1}: it goes
-      on from where it was.`
+    ? `Its largest weight is still at ${place(to)}: ${to.shown}, and
+      was ${from.shown}. The row above moved it only a little: here
+      its state knows how far it is.`
+    : `It attends to ${place(to)}, with ${to.shown}, no longer to
+      position ${from.j + 1}: it goes on from where it was.`
 }

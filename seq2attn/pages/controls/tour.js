@@ -29,9 +29,8 @@ function hideCells(isHidden = false, shows = () => true) {
 
 // Go to a stop of the guided tour, by its number from 0: a stop asks a question, offers a button to
 // press, and tells the result. Numbers beyond the last go to the last. Numbers in the maps are
-// switched off. On a narrow screen, up to 940 pixels, as in
-// the style sheet, the card covers the lower part, so that what the stop is about is scrolled to
-// the top.
+// switched off. On a narrow screen, up to 940 pixels, as in the style sheet, the card covers the
+// lower part, so that what the stop is about is scrolled to the top.
 function visit(number) {
   if (playing) pause()
   document.body.classList.add("touring") // before anything is drawn, which has less room then
@@ -94,8 +93,8 @@ function makeRoom() {
 }
 
 // Highlight the button of the stop while it asks (guesses are shown until the result is told);
-// highlight the button that goes
-// on after that. That button stays disabled until the result is told.
+// highlight the button that goes on after that. That button stays disabled until the result is
+// told.
 function showAsked(isAsking) {
   card(".act").classList.toggle("press", isAsking)
   card(".next-stop").classList.toggle("press", !isAsking)
@@ -112,10 +111,10 @@ function guess(text) {
 }
 
 // Do what a stop of the guided tour does when its button is pressed: begin it again, since its
-// question is about that, uncover the map, act, and tell the result. If `stop.act` has started to play the decoding or to train, the result is told when
-// that ends: `afterwards` is called then; until then the style sheet says what
-// to watch. While the decoding plays, `stop.shows` uncovers the map
-// row by row; after that all rows are shown.
+// question is about that, uncover the map, act, and tell the result. If `stop.act` has started to
+// play the decoding or to train, the result is told when that ends: `afterwards` is called then;
+// until then the style sheet says what to watch. While the decoding plays, `stop.shows` uncovers
+// the map row by row; after that all rows are shown.
 function act(stop, view) {
   begin(stop)
   hideCells(false, stop.shows)
