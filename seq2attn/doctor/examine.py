@@ -213,7 +213,9 @@ def _widths_of(module: nn.Module) -> Iterator[Any]:
                 sizes |= {size // parts for size in parameter.shape}
     differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
     candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
-    wide = [size for size in candidates if size > NARROW][:6]  # so 36 pairs at most
+    wide = [size for size in candidates if size > NARROW]
+    wide.sort(key=lambda size: size != WIDTHS[0])  # a class was made for this one
+    wide = wide[:6]  # so 36 pairs at most
     # pairs of the earliest sizes first
     ranks = product(range(len(wide)), repeat=2)
     for of_query, of_keys in sorted(ranks, key=sum):

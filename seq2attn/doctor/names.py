@@ -269,7 +269,7 @@ BEFORE = r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] inputs?\b()"
 """axes before what they are of, as in "on (batch, tokens, dim) inputs" """
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
-    r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
+    r"(?:[=:→]+|->|to|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
     r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,
 )

@@ -147,7 +147,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         # the caller of a layer of `transformers` has turned this mask into 0 and -inf; and what a
         # docstring says of 0 may be meant of a mask that is added
         is_usual = by == "its name" and call.mask == "attention_mask"
-        is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
+        is_number = quoted.startswith("0") and is_padding  # it says that 0 is at tokens
+        is_told = is_padding is not None and not is_number and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and call.form not in WORDS["of_lengths"]:
         yield "mask-inverted", about

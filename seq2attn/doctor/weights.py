@@ -99,11 +99,16 @@ def used(subject: Subject) -> Found:
         return
     if _hides_all(subject):
         return
-    if not subject.free.weights and subject.is_apart and re.search("(?i)attention", subject.said):
+    is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
+    is_told = re.search("(?i)attention", subject.said)  # it is no layer of something else
+    if is_alone and is_told and not subject.free.weights and subject.is_apart:
         yield "tokens-apart"
         return
+    is_pooled = subject.given.query is None and not subject.is_self
     last = subject.last_use  # if there is one, there are weights of each use
     heads = 0 if last is None else subject.free.weights[last].size(1)
+    if is_pooled and heads % subject.length == 0:
+        heads = 0  # they are rows of tokens, of which a result such as the last one needs few
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
     # if no head is used, and yet keys change the result, the weights in use were not caught
     if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
