@@ -13,6 +13,10 @@ HOSTILE = {  # name -> what stands above the right attention, and how its row be
     "asks": ("name = input('name: ')", "error: line 1: It calls input()"),
     "leaves": ("import os; os._exit(0)", "silent: its process ended with exit code 0"),
     "kills": ("import os; os.kill(os.getpid(), 9)", "killed: SIGKILL"),
+    "pipes": (
+        "import signal; signal.signal(13, signal.SIG_DFL); signal.raise_signal(13)",
+        "killed: SIGPIPE",
+    ),
     "orphan": ("import os; os.kill(os.getppid(), 9)", "killed: SIGKILL"),
     "stops": ("import os; os.kill(os.getppid(), 19); os._exit(0)", "hung: no result"),
     "crashes": ("import ctypes; ctypes.string_at(0)", "killed: SIG"),

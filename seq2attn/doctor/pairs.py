@@ -64,7 +64,9 @@ def _of_mask(subject: Subject, name: str) -> Found:
                 is_ignored = True
                 continue
             left = [float((weights * closed).abs().max()) for weights in result.weights]
-            if not left or max(left) < TINY:
+            if not left:  # without weights it is not known which pairs it closes
+                return
+            if max(left) < TINY:
                 # it closes them; but does its docstring say so of True, or of False?
                 told, quoted = documented_by(subject.call.attention, name)
                 if None not in (told, means_closed) and told != means_closed:

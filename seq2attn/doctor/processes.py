@@ -222,7 +222,9 @@ def _separate(folder: Path, timeout: float) -> None:
         os.setsid()
         _limit()
         _guard(timeout + max(STARTS.values()))  # no earlier than the parent's own limit
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # pipes of the server and of its parent
+        # pipes of the server and of the server's parent, which code must not write to: after
+        # `_guard`, whose parent process keeps them open until the end
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
 def _limit() -> None:
@@ -251,7 +253,9 @@ def _guard(seconds: float) -> None:
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # 0: its own group
     signal.alarm(int(seconds) + 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code < 0:  # a signal ended the child: end by the same
+    if code < 0:  # a signal ended the child: end by the same, also if Python ignores or handles it
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
         signal.pause()  # until it arrives
     os._exit(code)

@@ -81,7 +81,8 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
 
 def shared(subject: Subject) -> Found:
     """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
-    as many pairs of heads share values as share keys, but other ones.
+    as many pairs of heads share values as share keys, but other ones. Which product of keys belongs
+    to which use is not known, so any may: with other counts, it is another use's.
     """
     for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
         of_keys, of_values = map(_alike, (keys, use.values))
