@@ -53,7 +53,7 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
     "scaled": (
         "attention: a cause, or a picture?",
-        "A trained model reverses words: guess where it looks, or leave the tour and type your own.",
+        "A trained model reverses words: guess where it looks, or leave the tour and type one.",
     ),
     "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
     "bottleneck": (
