@@ -112,9 +112,10 @@ function showKeys(id, scores) {
   by(id).replaceChildren(...rows)
 }
 
-// State the medians of many draws, and what follows from them, of which the page has four
-// sentences: that without the division the softmax has decided ("lost": less than half of the
-// gradient passes that passes with it), or not; that it is soft either way, or not. The button that leads to the other kind of numbers goes once the user has been there.
+// State the medians of many draws, and choose one of the page's four sentences on what follows from
+// them: that without the division the softmax has decided ("lost": less than half of the gradient
+// passes that passes with it), or not; that it is soft either way, or not. The button that leads to
+// the other kind of numbers goes once the user has been there.
 function showMedians({largest, passes}) {
   by("next").hidden = chosen.uncovered.has("gru")
   const both = numbers =>

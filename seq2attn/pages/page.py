@@ -81,7 +81,7 @@ def assemble(title: str, data: str, *, trains: bool) -> str:
         "script": shown,
         "scripts": allowed,
         "data": data,
-        "checksum": f"{zlib.crc32(data.encode()):08x}",
+        "checksum": f"{zlib.adler32(data.encode()):08x}",
     })  # fmt: skip
 
 

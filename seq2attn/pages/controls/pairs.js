@@ -187,10 +187,11 @@ const PAIR_STOPS = [
     tell: () => `It now writes ${answerOf(winner)}: step
       ${state.step + 1} reads there again, and one
       ${less(rightText(winner), answerOf(winner))} is left out. What
-      coverage is for: not to read twice, and so not to
-      leave something out. It helps, and is no cure: ${sampled()} After the
-      tour, try words with a letter three times, and other positions (choose
-      a cell in the map of ${winner.spec.name}, press “forget it”).`
+      coverage is for: a model that reads nothing twice leaves
+      nothing out. It helps, but not always: ${sampled()} After the
+      tour, try words in which a letter stands three times, and other
+      positions: choose a cell in the map of ${winner.spec.name}, and
+      press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",

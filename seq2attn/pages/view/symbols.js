@@ -12,21 +12,15 @@ function readData({textContent: text, dataset}) {
   return JSON.parse(text)
 }
 
-// The CRC-32 of an ASCII text as eight hexadecimal digits, as Python's zlib.crc32 computes it when
-// the page is written: by a table of what each of the 256 bytes adds. 0xedb88320 is the polynomial
-// of CRC-32, its bits reversed.
+// The Adler-32 of an ASCII text as eight hexadecimal digits, as Python's zlib.adler32 computes it
+// when the page is written.
 function checksum(text) {
-  const added = Int32Array.from({length: 256}, (_, byte) => {
-    let rest = byte
-    for (let bit = 0; bit < 8; bit++)
-      rest = (rest >>> 1) ^ (rest & 1 ? 0xedb88320 : 0)
-    return rest
-  })
-  let crc = -1
-  for (let k = 0; k < text.length; k++)
-    crc = (crc >>> 8) ^ added[(crc ^ text.charCodeAt(k)) & 255]
-  const unsigned = ~crc >>> 0
-  return unsigned.toString(16).padStart(8, "0")
+  let [sum, sums] = [1, 0]
+  for (let k = 0; k < text.length; k++) {
+    sum = (sum + text.charCodeAt(k)) % 65521
+    sums = (sums + sum) % 65521
+  }
+  return (65536 * sums + sum).toString(16).padStart(8, "0")
 }
 
 const NAMES =
