@@ -235,13 +235,17 @@ def test_what_attention_is_moved_to_is_written(opened):
 def test_equal_letters_tell_scores_apart(opened):
     unary = "counted(8).map(() => letter).join('')"
     texts = f"views[0].spec.source.symbols.map(letter => {unary})"
-    for page, other, right in (("scores", "additive", 26), ("general", "general", 1)):
+    for page, one, other, *right in (
+        ("scores", "dot", "additive", 0, 26),
+        ("general", "dot", "general", 0, 1),
+        ("copying", "copy-dot", "copy-additive", 26, 26),
+    ):
         run = opened(page)
-        told = run(f"{press(0)} return {TOLD}")
-        assert f"Of 26 strings of one symbol alone, 0 (dot) and {right} ({other}) are right" in told
-        assert run(f"return views.map(view => countRight(view, {texts}))") == [0, right]
+        shares = f"{right[0]} ({one}) and {right[1]} ({other}) are right"
+        assert f"Of 26 strings of one symbol alone, {shares}" in run(f"{press(0)} return {TOLD}")
+        assert run(f"return views.map(view => countRight(view, {texts}))") == right
         asked = run("return by('tour').querySelector('.asked').textContent")
-        assert f"40 (dot) and 40 ({other}) are right. Which" in asked
+        assert f"40 ({one}) and 40 ({other}) are right. Which" in asked
 
 
 def test_three_scores_of_one_query_by_hand(opened):
@@ -314,7 +318,7 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     run = opened("scaled", 390, 844)
     box = "name => document.querySelector(name).getBoundingClientRect()"
     look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
-    assert run(f"{press(1, 1)} return {look}") == ["", True, True]
+    assert run(f"{press(1, 1)} return {look}") == ["Watch the boxes light up.", True, True]
     column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
     at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
     painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"

@@ -97,6 +97,10 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "dot and additive, trained",
         "Equal on random strings of 8 letters. On others?",
     ),
+    "copying": (
+        "dot and additive, trained to copy",
+        "The same two scores, on another task: is one of them still better?",
+    ),
     "general": (
         "dot and general, trained",
         "Two products, without and with a matrix between.",
@@ -126,7 +130,7 @@ GROUPS = {  # the landing page's groups of pages; "Next" goes through them in th
     "What a weight does": ["scaled"],
     "The bottleneck": ["bottleneck", "width", "narrow", "race"],
     "Training": ["letters", "train"],
-    "The score": ["formulas", "scores", "general", "root", "division", "gru"],
+    "The score": ["formulas", "scores", "copying", "general", "root", "division", "gru"],
     "The decoder": ["order", "monotonic", "stuck"],
     "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }

@@ -21,8 +21,8 @@ const PAIR_STOPS = [
     act: () => choose(0, null),
     tell: () => `The largest weight of step 1 is ${each(
       view => strongest(view, 0).shown
-    )}. ${blank().spec.name} asks with a state of 0, whose score is
-      the same for every key; the other one's cell has read the start
+    )}. ${blank().spec.name} asks with a state of 0, whose product
+      with any key is 0; the other one's cell has read the start
       before it attends. From the encoder's last state, as is usual,
       the query would not be 0. ${sampled()} So even a flat row is not
       always wrong: the mean of all keys often tells the first letter,
@@ -234,9 +234,10 @@ const PAIR_STOPS = [
       ${each(view => strongest(view, 0).shown)}.
       ${counts(repeats(views[0]), "strings of one symbol alone")}
       Equal on what they were trained on, scores may differ elsewhere:
-      type other strings. Other tasks:
+      type other strings. The same scores, trained to
+      «scores.html#tour=1|reverse» and to «copying.html#tour=1|copy»;
       «site/models.html#three-scores-dot-general-and-additive|a table
-      of the three».`
+      of all three» on four tasks.`
   }
 ]
 

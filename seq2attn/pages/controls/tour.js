@@ -112,9 +112,9 @@ function guess(text) {
 
 // Do what a stop of the guided tour does when its button is pressed: begin it again, since its
 // question is about that, uncover the map, act, and tell the result. If `stop.act` has started to
-// play the decoding or to train, the result is told when that ends: `afterwards` is called then;
-// until then the style sheet says what to watch. While the decoding plays, `stop.shows` uncovers
-// the map row by row; after that all rows are shown.
+// play the decoding or to train, the card says what to watch, and tells the result when that ends:
+// `afterwards` is called then. While the decoding plays, `stop.shows` uncovers the map row by row;
+// after that all rows are shown.
 function act(stop, view) {
   begin(stop)
   hideCells(false, stop.shows)
@@ -126,8 +126,12 @@ function act(stop, view) {
     makeRoom()
     if (stop.act === play) hideCells()
   }
-  if (playing || training.playing) afterwards = tellResult
-  else tellResult()
+  if (!playing && !training.playing) return tellResult()
+  afterwards = tellResult
+  setText(
+    card(".told"),
+    playing ? "Watch the boxes light up." : "It trains: watch the charts."
+  )
 }
 
 // A text as parts for an element: «page.html|title» becomes a link among the pages in docs/, and
