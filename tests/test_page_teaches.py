@@ -242,7 +242,7 @@ def test_equal_letters_tell_scores_apart(opened):
     ):
         run = opened(page)
         shares = f"{right[0]} ({one}) and {right[1]} ({other}) are right"
-        assert f"Of 26 strings of one symbol alone, {shares}" in run(f"{press(0)} return {TOLD}")
+        assert f"Of 26 strings of 8 equal symbols, {shares}" in run(f"{press(0)} return {TOLD}")
         assert run(f"return views.map(view => countRight(view, {texts}))") == right
         asked = run("return by('tour').querySelector('.asked').textContent")
         assert f"40 ({one}) and 40 ({other}) are right. Which" in asked
@@ -353,7 +353,7 @@ def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
         "visible",
     ]
     set_beside = "by('beside').click(); const now = () => views[0].now; type('pen');"
-    assert run(f"{set_beside} return [state.beside, now().width]") == [True, 8]  # as "alphabet"
+    assert run(f"{set_beside} return [state.beside, now().width]") == [True, 8]  # as "computer"
     struck = "views.map(({map}) => map.masked(3))"  # each as it was trained
     assert run(f"return {struck}") == [False, True]
     assert run(f"by('mask').click(); return {struck}") == [True, True]
@@ -368,7 +368,7 @@ def test_one_number_says_how_many_positions_are_empty(opened):
     look = "[by('changes').textContent, by('padding').value, views[0].now.width - 5]"
     run(f"leave(); type('hello'); {choose}")
     assert run(f"return {look}") == ["padding 8 ✕", "8", 8]
-    assert run(f"by('beside').click(); return {look}") == ["beside “alphabet” ✕", "3", 3]
+    assert run(f"by('beside').click(); return {look}") == ["beside “computer” ✕", "3", 3]
     assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
 
 

@@ -141,7 +141,7 @@ const PAIR_STOPS = [
         ? `Step 1 writes the last letter, outside its window: it came
       that way. Give any position of step 1 all attention:
       ${loser.spec.name} writes the same, whatever the other one does.`
-        : `Training helps, too: 64 numbers (page “bottleneck”) carry
+        : `Training helps, too: the 64 numbers of the page “bottleneck” carry
       12 letters in .1 of strings, after four times as much in .9.`
       return `${judged(loser)} What attention does not bring has to
       come through one vector, the encoder's last state, as wide for a
@@ -232,7 +232,7 @@ const PAIR_STOPS = [
     tell: () => `They write ${each(view => answerOf(view))}. The
       largest weight of step 1 is
       ${each(view => strongest(view, 0).shown)}.
-      ${counts(repeats(views[0]), "strings of one symbol alone")}
+      ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
       Equal on what they were trained on, scores may differ elsewhere:
       type other strings. The same scores, trained to
       «scores.html#tour=1|reverse» and to «copying.html#tour=1|copy»;

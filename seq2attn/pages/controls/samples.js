@@ -1,7 +1,7 @@
 // Tests of a model on several strings at once, for the guided tour.
 
 const SAMPLE = 40
-const NEIGHBOUR = "alphabet"
+const NEIGHBOUR = "computer"
 const WORDS = `cat dog pen hello world apple train seven orange
   pencil`.split(/\s+/)
 
