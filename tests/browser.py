@@ -16,8 +16,9 @@ CHROMIUM = next(
 )
 DRIVER = shutil.which("chromedriver")
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --disable-dev-shm-usage"
+    "--headless --no-sandbox --disable-gpu --disable-software-rasterizer --disable-quic "
+    "--no-first-run --disable-sync --disable-background-networking --disable-component-update "
+    "--disable-dev-shm-usage"
 ).split()
 RESTART = """
 if (state.tour !== null) leave();

@@ -5,6 +5,7 @@ import os
 # Before torch is imported: workers with a thread a core each would wait, and who waits would spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # of many processes only one compiles a module
 
 import contextlib
 import copy
@@ -25,6 +26,7 @@ from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, pl
 
 from seq2attn import parts
 
+sys.dont_write_bytecode = False
 gc.set_threshold(200_000, 50, 100)  # modules and tests are imported for good: little is garbage
 
 

@@ -404,7 +404,7 @@ def test_what_writes_becomes_what_makes_another(told):
 
 # ---- decoding ----
 
-GOLDEN = ["one of each", "small transformer", "pointer", "none"]
+GOLDEN = ["one of each", "pointer", "none"]
 DECODE = "return decodeAll(given_.model, given_.requests)"
 
 
