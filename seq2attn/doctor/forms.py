@@ -29,6 +29,7 @@ from seq2attn.doctor.names import (
     role_of,
     roles,
     said_of,
+    unpacked,
     words,
 )
 
@@ -68,6 +69,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     where there is a convolution in two directions. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), said_of(attention)
+    said += f"\n{unpacked(attention)}"
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())

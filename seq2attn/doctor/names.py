@@ -273,6 +273,7 @@ MEANING = re.compile(
     r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,
 )
+UNPACKED = re.compile(r"^ *(\w+(?:, *\w+)+) = (\w+)\.(?:shape|size\(\))(?: *#.*)?$", re.MULTILINE)
 MEANT_BY = re.compile(
     r"(\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
     r"\b(?:is|are|=+) [`*'\"]*(true|false|0|1)\b",
@@ -354,11 +355,28 @@ def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
     """
     told = documented(mask, said_of(attention))
     if told[0] is None:
-        with contextlib.suppress(OSError, TypeError):  # its source is not known
-            source = inspect.getsource(function_of(attention))
-            comments = re.findall(r"^ *# *(.*)", source, re.MULTILINE)
-            told = documented(mask, "\n".join(comments))
+        comments = re.findall(r"^ *# *(.*)", source_of(attention), re.MULTILINE)
+        told = documented(mask, "\n".join(comments))
     return told
+
+
+def unpacked(attention: Any) -> str:
+    """Return the shapes of arguments that the function of an attention unpacks before it changes
+    them, as a docstring would: "x: (batch, seq, _)" for `batch, seq, _ = x.shape`.
+    """
+    source, lines = source_of(attention), []
+    for found in UNPACKED.finditer(source):
+        axes, name = found.groups()
+        if not re.search(rf"\b{name}\b[\w, ]* = ", source[: found.start()]):
+            lines.append(f"{name}: ({axes})")
+    return "\n".join(lines)
+
+
+def source_of(attention: Any) -> str:
+    """Return the source of the function of an attention; the empty string if it is not known."""
+    with contextlib.suppress(OSError, TypeError):
+        return inspect.getsource(function_of(attention))
+    return ""
 
 
 CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}

@@ -108,7 +108,8 @@ def _called(
             except Exception as error:
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
-                if len(said) == ALIKE and len(set(said)) == 1:
+                is_alike = len(said) == ALIKE and len(set(said)) == 1
+                if is_alike and "bool" not in said[0].lower():  # a mask may have to be numbers
                     break  # the forms, which are all that differs, are not the cause: next layout
                 continue
             if not doubts:
