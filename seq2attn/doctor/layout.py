@@ -41,7 +41,8 @@ def observed(subject: Subject) -> Subject:
         outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:
-        outputs = by_query  # others, such as a state, have no row for each query
+        # others, such as a state, have no row for each query; or have one for each key, perhaps
+        outputs = by_query[:1] if given.query is not None and queries == length else by_query
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
     return replace(subject, orders=_orders(subject))

@@ -56,7 +56,8 @@ def _tried(
     first that keeps padding out; and what the forms before it raised that do not work.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
-    is_of_truth = "true" in documented_by(subject.call.attention, mask)[1].lower()
+    said = documented_by(subject.call.attention, mask)[1].lower()
+    is_of_truth = bool(re.search(r"\b(true|1)\b", said))
     # a docstring that calls it added, and does not say what True means, has these forms come first
     if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.said):
         forms.sort(key=lambda form: WORDS["added"] not in form)
@@ -68,7 +69,8 @@ def _tried(
         # the last form, shares of the longest, is tried only where one of whole numbers did nothing
         if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
             break
-        if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
+        is_no_sum = is_of_truth or "padding-leak" in codes
+        if WORDS["added"] in form and is_no_sum and codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
         other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
         try:

@@ -158,8 +158,8 @@ class Subject:
         if self.shown:
             # (B, L, S, H), then (B, H, L, S)
             shown = settle(returned[self.shown[0]], *sizes, given.keys.size(1)).movedim(3, 1)
-            # of no more than 1 in sum: masked after a log_softmax, they may be less
-            is_log = shown.max() <= 0 and 0 < shown.exp().sum(-1).max() < 1 + 1e-3
+            # in a row without padding: masked after a log_softmax, others may have another sum
+            is_log = shown.max() <= 0 and (shown.exp().sum(-1) - 1).abs().min() < 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
                 weights = [shown]
@@ -201,6 +201,8 @@ class Subject:
         """Draw other inputs, like `given` but for this length, number of rows and width."""
         query, keys = self.given.query, self.given.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
+        if query is not None and queries == keys.size(1):  # it takes no other number
+            queries = length or queries
         widths = width or query_width, width or keys.size(2)
         drawn = draw(*widths, queries, rows, length or keys.size(1))
         return drawn if self.has_mask else drawn.free
