@@ -235,6 +235,30 @@ class Attention(nn.Module):
         return self.attend(x, x, x)[0]
 """
 """places come first"""
+STRIDED = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.join = nn.Conv1d(width, width, 2, 2)
+
+    def forward(self, x, lengths):
+        valid = torch.arange(x.size(1)) < lengths[:, None]
+        x = nn.functional.pad(x * valid[..., None], (0, 0, 0, x.size(1) % 2))
+        x = self.join(x.mT).mT
+        hidden = torch.arange(x.size(1)) >= (lengths[:, None] + 1) // 2
+        return (x @ x.mT / 4).masked_fill(hidden[:, None], -1e9).softmax(-1) @ x
+"""
+"""places are joined in pairs"""
+POOLED = """\
+def Attention(a, b):
+    both = (a @ b.mT).tanh()
+    for_a, for_b = (a + both @ b).sum(-1)[:, None], (b + both.mT @ a).sum(-1)[:, None]
+    return for_a.softmax(2) @ a + for_b.softmax(2) @ b
+"""
+"""two sequences that are pooled with each other"""
 
 
 FUSED = """\
@@ -524,6 +548,13 @@ CASES = [
         "For (places, batch, width) inputs",
     ),
     Case(
+        "batch",
+        FIRST,
+        '"x: (places, batch, width)"',
+        "batch, places, width = x.shape",
+        "places, batch, width = x.shape",
+    ),
+    Case(
         "windows-moved",
         WINDOWS,
         ".roll((self.shift, self.shift), (1, 2))",
@@ -630,6 +661,7 @@ CASES = [
     Case("axis", ONE, "dim=1", "dim=0", "dim=-1"),
     Case("axis", CROSS, "dim=-1", "dim=-2", "dim=3"),
     Case("axis", CROSS, "dim=-1", "dim=1", "dim=3"),
+    Case("axis", POOLED, "softmax(2)", "softmax(1)", "softmax(-1)"),
     Case(
         "axis",
         CROSS,
@@ -740,6 +772,20 @@ CASES = [
     ),
     Case(
         "other-weights-returned",
+        ONE,
+        RETURN,
+        f"attn_weights = scores\n        {RETURN.replace(', weights', ', attn_weights')}",
+        f"attn = scores\n        {RETURN.replace(', weights', ', attn')}",
+    ),
+    Case(
+        "other-weights-returned",
+        ONE.replace(RETURN, RETURN.replace(", weights", ", scores")),
+        "class Attention(nn.Module):",
+        "class Attention(nn.Module):\n    'Returns the context and the weights.'",
+        "class Attention(nn.Module):\n    'Returns the context and the scores of the weights.'",
+    ),
+    Case(
+        "other-weights-returned",
         ASKED,
         "shown = weights",
         "shown = scores.softmax(-1) ** 2; shown = shown / shown.sum(-1, True)",
@@ -751,6 +797,15 @@ CASES = [
         "torch.softmax(scores, dim=-1)",
         "scores.softmax(-1).softmax(-1)",
         "torch.cosine_similarity(q[:, :, :, None], k[:, :, None], -1).softmax(-1)",
+    ),
+    Case(
+        "least-kept",
+        LOGARITHMS,
+        LOGARITHMS[LOGARITHMS.index("return") :],
+        "kept, at = scores.topk(3, -1, False)\n"
+        "    return (0 * scores).scatter(-1, at, kept.softmax(-1)) @ keys",
+        "kept, at = scores.topk(3, -1)\n"
+        "    return (0 * scores).scatter(-1, at, kept.softmax(-1)) @ keys",
     ),
     Case(
         "softmax-twice",
@@ -876,6 +931,13 @@ CASES = [
         "nn.ModuleList(Head(width) for _ in range(4))",
         "nn.ModuleList([Head(width)] * 4)",
         "nn.ModuleList([Head(width) for _ in range(4)])",
+    ),
+    Case(
+        "padding-amount",
+        STRIDED,
+        "(lengths[:, None] + 1) // 2",
+        "lengths[:, None]",
+        "(lengths[:, None] + 1) // 2",
     ),
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(

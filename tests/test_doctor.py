@@ -2,6 +2,7 @@
 
 import functools
 import json
+import linecache
 import sys
 
 import numpy as np
@@ -25,6 +26,7 @@ WIDTHS = {"widths": (16, 16)}
 
 def examined(code, **options):
     made = {}
+    linecache.cache["attention.py"] = len(code), None, code.splitlines(keepends=True), ""
     exec(compile(code, "attention.py", "exec"), made)
     return seq2attn.check_attention(made["Attention"], **{**WIDTHS, **options})
 
@@ -332,6 +334,23 @@ CALLS = [
         "torch.vmap(lambda query, keys, valid, values: attention(query=query[0], keys=keys, "
         "values=values, mask=valid)",
     ),
+    # a mask has to be numbers, and there is one query
+    (
+        "state, nodes, mask",
+        "",
+        "hidden = mask[..., None] @ torch.ones(1, 1) == 0\n"
+        "    scores = (nodes @ state[..., None]).masked_fill(hidden, -torch.inf)\n"
+        "    return scores.softmax(1).mT @ nodes",
+        "attention(state=query[:, 0], nodes=keys, mask=(valid).to(keys))",
+    ),
+    # two sequences of the same length, and a result for each
+    (
+        "x1, x2",
+        "",
+        "assert x1.shape == x2.shape\n"
+        "    return x1 @ (x2.mT @ x2 / 9).softmax(1), x2 @ (x1.mT @ x1 / 9).softmax(1)",
+        "attention(x1=query, x2=keys)",
+    ),
     # lengths are shares of the longest
     (
         "keys, wav_lens",
@@ -395,6 +414,19 @@ def test_what_an_argument_may_be_is_tried(names, said, body, call):
     report = seq2attn.check_attention(made["attention"], **WIDTHS)
     assert call in report.adapter
     assert not report.faults, report
+    assert "unfinished" not in str(report)
+
+
+def test_a_mask_is_given_the_numbers_that_a_docstring_names():
+    code = """
+def Attention(query, keys, mask=None):
+    "mask (B, S): 1 = may be pointed to"
+    logs = (query @ keys.mT / 4).log_softmax(-1)
+    return logs if mask is None else logs * mask[:, None].to(logs)
+"""
+    report = examined(code)
+    assert "mask=valid)" in report.adapter
+    assert report.faults[0].code == "sums-with-mask"
 
 
 def test_a_width_that_three_divides_is_not_split_into_three_rows():

@@ -22,6 +22,7 @@ SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
 SORTS = {aten.sort, aten.topk}
 NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, aten.sum, aten.mul}
 """the operations that say something of weights: the others run as they are"""
+HIDDEN = -1e3  # scores below it are masked
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -60,11 +61,16 @@ class Watch(TorchDispatchMode):
         self.uses: list[Use] = []
         self.is_twice = False
         """a softmax was applied to what another one returned"""
+        self.is_over_one = False
+        """a softmax of numbers for each key was applied over an axis of length 1"""
+        self.is_of_least = False
+        """a softmax was given the smallest of some numbers, the others left out"""
         self.is_sorted = False
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
         self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
+        self._least: list[Tensor] = []  # the smallest numbers, of each `topk` that asks for them
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each with its operands, by where the product lies in memory: they
         are kept so that nothing else can lie there"""
@@ -89,11 +95,19 @@ class Watch(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if kind in SORTS:
             self.is_sorted |= list(args[0].shape) == [B] or self._is_of_queries(args[0].shape)
+        if kind is aten.topk and args[3:4] == [False]:
+            self._least.append(result[0].flatten().sort().values)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:
             places = [place_of(shares) for _, shares in self._softmaxes]
             self.is_twice |= place_of(args[0]) in places
+            self.is_over_one |= (
+                args[0].shape[args[1] :][:1] == (1,) and self.length in args[0].shape
+            )
+            for least in self._least:
+                kept = args[0][args[0] > HIDDEN].sort().values
+                self.is_of_least |= torch.equal(kept, least)
             self._softmaxes.append((args[0], result))
         if kind is aten.mul and isinstance(args[1], Tensor):
             self._elementwise[result.data_ptr()] = [result, *args]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.names import WORDS, is_named_causal, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
@@ -141,12 +142,33 @@ def padding_amount(subject: Subject) -> Found:
         return
     more = subject.output(longer)
     if subject.outputs and more.size(2) != masked.size(2):
-        return  # it also returns a number for each key, such as weights with a sink
+        # it also returns a number for each key, such as weights with a sink
+        yield from _joined(subject, longer)
+        return
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
+
+
+def _joined(subject: Subject, longer: Inputs) -> Found:
+    """Where a result has fewer rows than keys, as where a convolution has strides, more padding, of
+    zeros, changes no row of a full source.
+
+    longer: the inputs with more padding.
+    """
+    keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
+    before, after = (
+        subject.raw(given, is_watched=False)[0][subject.outputs[0]]
+        for given in (subject.given, longer._replace(keys=keys))
+    )
+    is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
+    if is_joined and before.shape[::2] == after.shape[::2] and len(before) == B:
+        is_full = subject.given.valid.all(1)
+        by = subject.differ(after[is_full, : before.size(1)], before[is_full])
+        if by > CLOSE:
+            yield "padding-amount", f"by {by:.2g}"
 
 
 def whole_mask(subject: Subject) -> Found:

@@ -92,7 +92,7 @@ def overflow(subject: Subject) -> Found:
 
 
 def twice(subject: Subject) -> Found:
-    """The softmax is applied once.
+    """The softmax is applied once, and not to the smallest scores alone.
 
     A softmax that is given the very tensor that another one returned is seen by `Watch`. Otherwise
     large inputs show it: the logarithms of the weights give back what the last softmax was applied
@@ -102,6 +102,8 @@ def twice(subject: Subject) -> Found:
     if subject.free.watch.is_twice:
         yield "softmax-twice"
         return
+    if subject.free.watch.is_of_least:
+        yield "least-kept"
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
         # what the last softmax was applied to, up to a number that is the same for all keys: it is

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.names import ROLES, SOURCES, role_of, said_of, words
+from seq2attn.doctor.names import ROLES, SOURCES, role_of, said_of, source_of, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
@@ -23,11 +23,19 @@ WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
 """words for attention whose weights are products of query and key"""
 ANY_SUM = r"\b(no|not a|without)( a)? softmax|(not |un)normali[sz]ed|local activation"
 """words of a docstring on weights that need not sum to 1"""
+PROMISED = r"(?i)\breturn[^.]*(weights|probabilit|distribution)"
+UNPROMISED = r"(?i)score|logit|energ|normali[sz]|log\b|before"
+RETURNED = r"(?m)^ *return\b.*, *\w*(weights|probs|probabilities|distribution)\)?$"
+"""what promises that weights are returned"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
+    ones = [use.has_softmax and gap(use.weights, 1) < EXACT for use in subject.free.uses]
+    if any(ones) and subject.free.watch.is_over_one:
+        yield "axis", subject.length
+        return
     for given, result in subject.both:
         is_token = subject.real(given)[:, None]  # (B, 1, L, 1)
         valid = given.valid[:, None, None]  # (B, 1, 1, S)
@@ -238,8 +246,17 @@ def returned(subject: Subject) -> Found:
                 return  # then they are another attention's, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
             is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
-            yield "other-weights-returned" if is_share else "other-returned", by
+            is_wrong = is_share or (len(subject.shown) == 1 and _are_promised(subject))
+            yield "other-weights-returned" if is_wrong else "other-returned", by
             return
+
+
+def _are_promised(subject: Subject) -> bool:
+    """Return whether the docstring says that weights are returned, and nothing of scores, or what
+    is returned behind the result has such a name.
+    """
+    is_said = re.search(PROMISED, subject.said) and not re.search(UNPROMISED, subject.said)
+    return bool(is_said or re.search(RETURNED, source_of(subject.call.attention)))
 
 
 def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
