@@ -855,6 +855,13 @@ CASES = [
         "mask-inverted",
         SELF,
         START,
+        documented("1: token i may not see token j"),
+        documented("1: token i may see token j"),
+    ),
+    Case(
+        "mask-inverted",
+        SELF,
+        START,
         documented("1 for [PAD] and 0 for tokens"),
         documented("1 for tokens and 0 for [PAD]"),
     ),

@@ -303,7 +303,9 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
         if telling:
             # of "tokens to ignore", the second word tells
             word = min(telling, key=lambda one: one.startswith("token"))
-            is_negated = bool(NEGATIONS & set(told[: told.index(word)]))
+            # what is negated may come after it: "1: token i may not see token j"
+            until = None if word.startswith("token") else told.index(word)
+            is_negated = bool(NEGATIONS & set(told[:until]))
             is_of_false = value.lower() in ("false", "0")
             return (word in OF_PADDING) ^ is_negated ^ is_of_false, found[0].strip()
     for found in MEANT_BY.finditer(after):
