@@ -296,7 +296,14 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
     told = run(f"{press(1, 1)} return {TOLD}")
     assert "right. In step 2, l, position 4 (soft_reverse) and o, position 5 (hard_reverse)" in told
-    assert "its largest weights are at 5, 5, 5, 5, 5." in told
+    for page, number, moves in (("monotonic", 1, "1, 2, 3, 4, 5"), ("stuck", 2, "5, 5, 5, 5, 5")):
+        run = opened(page)
+        told = run(f"{press(number, 1)} return {TOLD}")
+        assert told.startswith("You guessed “at or right of e₂”: right.")
+        assert f"Without a ban its largest weights are at {moves}." in told
+        weights = run("return Array.from(oneWay().now.steps[1].weights.data)")
+        assert weights[0] < 1e-6
+        assert sum(weights) > 0.98
 
 
 def test_without_the_root_the_softmax_saturates(opened):

@@ -101,6 +101,14 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "dot and additive, trained to copy",
         "The same two scores, on another task: is one of them still better?",
     ),
+    "sorting": (
+        "dot and additive, trained to sort",
+        "The same two scores: which is better at putting letters in order?",
+    ),
+    "doubling": (
+        "dot and additive, trained to duplicate",
+        "The same two scores: which is better at writing each letter twice?",
+    ),
     "general": (
         "dot and general, trained",
         "Two products, without and with a matrix between.",
@@ -130,7 +138,7 @@ GROUPS = {  # the landing page's groups of pages; "Next" goes through them in th
     "What a weight does": ["scaled"],
     "The bottleneck": ["bottleneck", "width", "narrow", "race"],
     "Training": ["letters", "train"],
-    "The score": ["formulas", "scores", "copying", "general", "root", "division", "gru"],
+    "The score": ["formulas", "scores", "copying", "sorting", "doubling", "general", "root", "division", "gru"],
     "The decoder": ["order", "monotonic", "stuck"],
     "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }

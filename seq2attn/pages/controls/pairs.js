@@ -90,21 +90,35 @@ const PAIR_STOPS = [
       ${positions(view)[strongest(view, 1).j]} in step 2, where
       ${view.spec.name} is without the ban?`,
     press: "Ban them",
-    act: view => {
-      hold("write", 0, view.right[0])
-      for (const j of counted(view.count - 1)) ban(`0,${j}`)
-      choose(1, strongest(view, 1, view.before).j)
-    },
+    act: view => banAllBut(view, view.count - 1),
     tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
-      Soft attention looks anywhere at each step. Hard monotonic
-      attention is at one position, a weight being the probability of
-      that, and can stay or move to the right: from the end it goes
-      nowhere, and ${oneWay().spec.name} writes ${answerOf(oneWay())}.
-      Without the ban its largest weights are at
-      ${peaks({...oneWay(), now: oneWay().before})}. A copy goes to
-      the right. Reversing begins at the end: the rest only the state
-      can tell, which after longer training may do for 8 letters
+      Soft attention looks anywhere at each step.`
+  },
+  {
+    title: "Send both to the second",
+    of: () => differing("decoder") && oneWay(),
+    guess: view => RANGES.map(range => `${range} ${positions(view)[1]}`),
+    truth: view => {
+      const [before, at] = oneWay().now.steps[1].weights.data
+      const range = before > 0.01 ? 0 : at > 0.01 ? 1 : 2
+      return `${RANGES[range]} ${positions(view)[1]}`
+    },
+    ask: view => `Now ban all but ${positions(view)[1]} in step 1. In
+      step 2, where will the weights of ${oneWay().spec.name} lie?`,
+    press: "Ban all but the second",
+    act: view => banAllBut(view, 1),
+    tell: () => `${oneWay().spec.name} is at one position, a weight
+      being the probability of that (here of step 2:
+      ${Array.from(oneWay().now.steps[1].weights.data, short).join(" ")}),
+      and can stay or move to the right: from the end it went nowhere.
+      It writes ${answerOf(oneWay())}. Without a ban its largest
+      weights are at ${peaks(unchangedOne())}. ${
+        isRight(unchangedOne())
+          ? "This task goes to the right. Does every task?"
+          : `Reversing begins at the end: the rest only the state can
+      tell, which after longer training may do for 8 letters
       («studies/leaderboard.html|leaderboard»).`
+      }`
   },
   {
     title: "What does attention bring?",
@@ -233,13 +247,24 @@ const PAIR_STOPS = [
       largest weight of step 1 is
       ${each(view => strongest(view, 0).shown)}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
-      Equal on what they were trained on, scores may differ elsewhere:
-      type other strings. The same scores, trained to
-      «scores.html#tour=1|reverse» and to «copying.html#tour=1|copy»;
+      Scores that are equal on strings of training may differ on others:
+      type some. The same scores, trained to
+      «scores.html#tour=1|reverse», «copying.html#tour=1|copy»,
+      «sorting.html#tour=1|sort» and «doubling.html#tour=1|duplicate»;
       «site/models.html#three-scores-dot-general-and-additive|a table
       of all three» on four tasks.`
   }
 ]
+
+const unchangedOne = () => ({...oneWay(), now: oneWay().before})
+const RANGES = ["also left of", "at or right of", "right of"]
+
+// In step 1, ban all positions but j, and hold the letter that is right there; look at step 2.
+function banAllBut(view, j) {
+  hold("write", 0, view.right[0])
+  for (const other of counted(view.count)) if (other !== j) ban(`0,${other}`)
+  choose(1, strongest(view, 1, view.before).j)
+}
 
 // A string of less than half the length of the one on the page.
 const shorter = () => textOf(loser, Math.floor(0.45 * loser.count))

@@ -62,7 +62,7 @@ const STOPS = [
     press: `Beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
     tell: () => `There ${each(view => countRight(view, WORDS, besides))}
-      are right: a test in batches like those of training notices
+      are right: in batches like those of training these ten show
       nothing. With one empty position after each word,
       ${each(view => countRight(view, WORDS, () => 1))} are. Without a
       mask, your answer depends on who sits beside you: that is what a
