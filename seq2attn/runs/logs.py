@@ -56,10 +56,10 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     """Write an evaluation to a new file of the run, and return its path; nothing is replaced."""
     from filelock import FileLock  # not at the top: `--help` does not wait for it
 
-    with writing(run.evaluations):
+    with writing(run.evaluations):  # an error of the folder or the lock is told as one of writing
         run.evaluations.mkdir(exist_ok=True)
-        lock = FileLock(run.evaluations_lock, thread_local=False).acquire()
-    with lock:  # another process may want the same number
+        held = FileLock(run.evaluations_lock).acquire()
+    with held:  # to its end, which releases it: another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
             if not path.exists() or not path.stat().st_size:  # empty after a crash
