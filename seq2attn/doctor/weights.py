@@ -70,16 +70,15 @@ def _hides_all(subject: Subject) -> bool:
 
 def _cause(subject: Subject, weights: Tensor) -> str:
     """Return why weights (B, H, L, S) without a mask are below 0, or do not sum to 1."""
-    if ((weights == 0).all(0).all(0) & subject.seen).any():
+    has_softmax = any(use.has_softmax for use in subject.free.uses)
+    if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         # a key without weight changes the result: it is still part of the softmax
         return "mask-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
     # weights that a layer makes of those of a softmax may be below 0, or where none is promised
-    may_be_negative = _needs_no_softmax(subject) or any(
-        use.has_softmax for use in subject.free.uses
-    )
+    may_be_negative = has_softmax or _needs_no_softmax(subject)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
     others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
