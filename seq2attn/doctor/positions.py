@@ -91,7 +91,7 @@ def _encodings(subject: Subject) -> set[str]:
 
     sys.setprofile(remember)
     try:
-        subject.call(subject.given.free)
+        subject.call(subject.given.free.each(torch.clone))
     finally:
         sys.setprofile(None)
     # a position-wise layer encodes none
