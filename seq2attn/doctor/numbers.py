@@ -220,6 +220,7 @@ def parameters(subject: Subject) -> Found:
         in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
     dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
+    widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
     for name, usual, small in zip(named, *found, strict=True):  # its two gradients
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and usual is not None and usual.dim() > 1:
@@ -242,13 +243,14 @@ def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Te
 
 
 def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:
-    """Yield which half or third of the rows of a weight has no gradient while the others have one:
-    in a joint projection to queries, keys and values, one of them is then not used.
+    """Yield which half, third or quarter of the rows of a weight has no gradient while the others
+    have one: in a joint projection to queries, keys and values, or to heads of keys, one of them is
+    then not used.
 
-    rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers; a part of
-    another size is not a projection.
+    rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers, and of heads; a
+    part of another size is not a projection.
     """
-    for parts in (2, 3):
+    for parts in (2, 3, 4):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
         size = len(rows) // parts
         if any(pieces) and not all(pieces) and size in widths and len(rows) % parts == 0:
