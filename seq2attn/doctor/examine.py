@@ -148,6 +148,11 @@ def _subjects(
     problems, found = [], []
     made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]  # "": no line
     for instance, line in made:
+        zeros = [
+            name
+            for name, one in module_of(instance).named_parameters()
+            if not is_lazy(one) and one.dim() > 1 and not one.any()
+        ]
         of_layers = [*_widths_of(_prepared(instance))]
         # a class was made for the usual widths just now, unless no layer has them
         is_usual = is_class and (usual in of_layers or not of_layers)
@@ -157,6 +162,7 @@ def _subjects(
         except Seq2AttnError as error:
             problems.append(error)
             continue
+        subject = replace(subject, zeros=zeros)
         found.append((subject, f"{line}\n" if line else ""))
         if not lacks(subject):  # otherwise one that is made in another way may be better
             break

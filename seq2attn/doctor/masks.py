@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2attn.doctor.call import B, Inputs
-from seq2attn.doctor.names import WORDS, is_named_causal, words
+from seq2attn.doctor.names import WORDS, axes_of, is_named_causal, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
@@ -231,7 +231,10 @@ def places(subject: Subject) -> Found:
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
         is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)
-        yield "keys-hidden" if is_wrong else "pattern", ", ".join(map(str, hidden))
+        listed_keys = ", ".join(map(str, hidden))
+        yield (
+            ("keys-hidden", listed_keys) if is_wrong else ("pattern", "neither causal nor a window")
+        )
     if subject.by_position:
         yield "position"
 
@@ -264,7 +267,7 @@ def _band(subject: Subject) -> Found:
     if seen[0, 1:].any() and seen[-1].sum() > FEW and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
-        yield "pattern"
+        yield "pattern", "causal, but no window" if not after else "neither causal nor a window"
     elif (before, after) == (last, 0):
         yield "causal"
     elif (before, after) == (0, last):
@@ -279,16 +282,22 @@ def _band(subject: Subject) -> Found:
 
 def named(subject: Subject) -> Found:
     """No row sees a later place if the name says that the attention is causal, and no mask decides
-    it, or if its weights are causal: then later places reach the row in another way.
+    it, as one of padding alone, (B, S), cannot, or if its weights are causal: then later places
+    reach the row in another way.
     """
-    ahead = subject.seen.triu(1).sum(1)  # (L,) how many later places a row sees
+    ahead = subject.seen.triu(1)  # (L, S)
     if not subject.own.any() or not ahead.any():
         return
-    weights = subject.free.weights
-    if not subject.has_mask and is_named_causal(subject.call.attention):
-        yield "not-causal", "name or docstring says that it is", int(ahead.max())
+    row, key = ahead.nonzero().mT
+    extent = int(ahead.sum(1).max()), int((key - row).max())
+    weights, mask = subject.free.weights, subject.call.mask
+    is_of_lengths = subject.call.form in WORDS["of_lengths"]
+    is_of_padding = is_of_lengths or len(axes_of(mask, subject.said)[0]) == 2
+    decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
+    if not decides and is_named_causal(subject.call.attention, padding=mask):
+        yield "not-causal", "name or docstring says that it is", *extent
     elif subject.free.uses and weights and not any(one.triu(1).any() for one in weights):
-        yield "not-causal", "weights are", int(ahead.max())
+        yield "not-causal", "weights are", *extent
 
 
 def required(subject: Subject) -> Found:
@@ -298,7 +307,7 @@ def required(subject: Subject) -> Found:
     found = {code: evidence for code, *evidence in listed(places(subject))}
     size, _, after = found.get("window", [0, 0, 1])  # without a window, none holds
     # a window that ends at the row's own place is causal, too
-    holds = {"causal": "causal" in found or not after, f"window={size}": not after}
+    holds = {"causal": subject.is_causal, f"window={size}": not after}
     for name in subject.require:
         if not holds.get(name):
             yield "required", name

@@ -384,9 +384,10 @@ def source_of(attention: Any) -> str:
 CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}
 
 
-def is_named_causal(attention: Any) -> bool:
+def is_named_causal(attention: Any, padding: str = "") -> bool:
     """Return whether the name of an attention, or the first line of its docstring, says that it is
-    causal, and nothing that it is given, a mask or a flag, can decide that.
+    causal, and nothing that it is given, a mask or a flag, can decide that. padding: an argument
+    that cannot, although it is a mask.
     """
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     told = words(getattr(owner, "__name__", ""))
@@ -401,6 +402,7 @@ def is_named_causal(attention: Any) -> bool:
     return not any(
         one.kind is one.VAR_KEYWORD or words(one.name) & {*ROLES["mask"], "bias", "causal"}
         for one in given
+        if one.name != padding
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.names import GUESSES, LONG, words
-from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap, unchanged
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
@@ -149,6 +149,7 @@ def queries(subject: Subject) -> Found:
     if given.query is None:
         if not subject.is_self:
             yield "no-query"
+            yield from _pooled_alike(subject)
         return
     if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
         yield "query-ignored"
@@ -170,6 +171,29 @@ def queries(subject: Subject) -> Found:
                 by = subject.differ(subject.output(fewer), subject.free.output[:, :-1])
                 if by > CLOSE:
                     yield "queries-mixed", by
+
+
+def _pooled_alike(subject: Subject) -> Found:
+    """What several learned queries pool differs, also if they are as they were made: 0, perhaps."""
+    given = subject.given.free
+    for name in ("", *subject.zeros):
+        with unchanged(subject.module):
+            if name:
+                subject.module.get_parameter(name).zero_()
+            (result, *_), watch = subject.raw(given)
+            other = subject.raw(given.moved(ALL, "keys"), is_watched=False)[0][0]
+        if result.dim() != 3 or len(result) != B or result.size(1) in (1, subject.length):
+            return
+        count, scale = result.size(1), TINY * result.abs().max()
+        if gap(result, other) < scale or gap(result, result[:, :1]) > scale:
+            continue
+        for weights in (use.weights for use in watch.uses):  # (N, S)
+            is_alike = (weights[:, None] - weights).abs().amax(-1) < TINY
+            distinct = int((~is_alike.tril(-1).any(1)).sum())
+            # each row has weights of its own: what was pooled is not just repeated
+            if len(weights) >= count * distinct:
+                yield "queries-alike", count, f" while {name} is 0, as it is at first" * bool(name)
+                return
 
 
 def _compete(subject: Subject) -> bool:

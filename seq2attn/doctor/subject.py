@@ -62,6 +62,8 @@ class Subject:
     """indices of the returned tensors that are not weights"""
     shown: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
+    zeros: Sequence[str] = ()
+    """parameters of layers that were 0 before it was prepared for this"""
     told: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
     scores: Sequence[Any] = ()
