@@ -119,6 +119,22 @@ def Attention(q, k, v):
     return scores.masked_fill(apart > 0, -torch.inf).softmax(-1) @ v
 """
 """as many queries as keys, in heads"""
+LEARNED = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.queries = nn.Parameter(torch.randn(4, width))
+        self.k, self.v = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, keys):
+        q = self.queries
+        context = (q @ self.k(keys).mT / 4).softmax(-1) @ self.v(keys)
+        return context.expand(-1, 4, -1)
+"""
+"""queries that are learned"""
 STEPS = """\
 import math, torch
 from torch import nn
@@ -641,6 +657,14 @@ CASES = [
         "q @ nn.functional.normalize(k, dim=3).mT",
     ),
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
+    Case("queries-alike", LEARNED, "torch.randn", "torch.zeros", "torch.randn"),
+    Case(  # what was pooled once may be repeated
+        "queries-alike",
+        LEARNED.replace("(4, width)", "(1, width)"),
+        "q = self.queries",
+        "q = self.queries.expand(4, -1)",
+        "q, keys = self.queries, 4 * keys",
+    ),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
     Case(
@@ -1027,6 +1051,13 @@ CASES = [
     ),
     Case("not-causal", DESCRIBED, "Causal rows", "Causal rows", "Rows, causal or not"),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
+    Case(  # a mask of padding alone does not decide it
+        "not-causal",
+        NAMED.replace(NO_MASK, START),
+        START,
+        f"{START}\n        'mask: (batch, length)'",
+        f"{START}\n        'mask: (batch, length, length)'",
+    ),
     Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
     Case(
         "closed-first",
@@ -1125,6 +1156,13 @@ CASES = [
         "self.dropout = ",
     ),
     Case("dead-parameter", JOINT, "weights @ v", "weights @ k", "weights @ v.relu()"),
+    Case(
+        "dead-parameter",
+        GROUPED,
+        "v.repeat(1, 2, 1, 1)",
+        "v[:, :1].repeat(1, 4, 1, 1)",
+        "v.repeat_interleave(2, 1)",
+    ),
     Case(
         "dead-parameter",
         CROSS,

@@ -176,7 +176,7 @@ def queries(subject: Subject) -> Found:
 def _pooled_alike(subject: Subject) -> Found:
     """What several learned queries pool differs, also if they are as they were made: 0, perhaps."""
     given = subject.given.free
-    for name in ("", *subject.zeros):
+    for name in ("", *subject.zeros) if subject.outputs else ():
         with unchanged(subject.module):
             if name:
                 subject.module.get_parameter(name).zero_()
