@@ -69,6 +69,23 @@ def cosine(query, keys, valid):
 """
 
 
+PROJECT = {
+    "decoder/code/models/decoder.py": "from .layers import attend",
+    "decoder/code/models/layers.py": "from ..products import times\nfrom share import softmax\n"
+    "def attend(query, keys): return times(softmax(times(query, keys.mT)), keys)",
+    "decoder/code/products.py": "def times(left, right): return left @ right",
+    "share.py": "def softmax(scores): return scores.softmax(-1)",
+}
+
+
+def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
+    for name, text in PROJECT.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = cli("check --attention decoder/code/models/decoder.py:attend --json")
+    assert done.json[0]["status"] == "examined", done.json
+
+
 def test_a_class_is_graded_in_one_table(cli, tmp_path):
     folder = tmp_path / "handed-in"
     folder.mkdir()

@@ -25,8 +25,9 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.As
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
     notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
-    that it may import its neighbours by `from .layers import Linear`. Raises `Seq2AttnError` if
-    there is no such file or name, and whatever the file raises.
+    that it may import its neighbours by `from .layers import Linear`, whether folders have an
+    `__init__.py` or not. Raises `Seq2AttnError` if there is no such file or name, and whatever the
+    file raises.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).absolute()
@@ -36,12 +37,17 @@ def load_attention(place: str) -> Any:
     loaded.__file__ = str(file)
     sys.modules[MODULE] = loaded  # where dataclasses, for one, look up the names in annotations
     top = file.parent  # in the end, the folder that holds the outermost package
-    packages: list[str] = []
     while (top / "__init__.py").is_file():
-        packages.insert(0, top.name)
         top = top.parent
+    packages = file.parent.relative_to(top).parts
+    above = _above(file, set())
+    if len(above.parts) < len(top.parts):  # below this module: no library has such a name
+        loaded.__path__ = [str(above)]
+        packages = MODULE, *file.parent.relative_to(above).parts
     loaded.__package__ = ".".join(packages)
-    sys.path += [str(file.parent), str(top)]  # last: their names hide no library's
+    # last: their names hide no library's
+    project = (one for one in file.parents if one.is_relative_to(Path.cwd()))
+    sys.path += map(str, (file.parent, top, *project))
     if file.suffix == ".ipynb":
         for code in _cells(file):
             with contextlib.suppress(Exception):  # it may need what is not run
@@ -52,6 +58,28 @@ def load_attention(place: str) -> Any:
         names = [known for known, value in vars(loaded).items() if callable(value)]
         raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
     return getattr(loaded, name)
+
+
+def _above(file: Path, seen: set[Path]) -> Path:
+    """Return the folder above the outermost package that is needed by the relative imports of a
+    file, and of the files that these name; without any, its own folder.
+
+    seen: the files that were read.
+    """
+    top = file.parent
+    if file.suffix != ".py" or file in seen or not file.is_file():
+        return top
+    seen.add(file)
+    with contextlib.suppress(SyntaxError):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and 0 < node.level < len(file.parents):
+                package = file.parents[node.level - 1]
+                named = package.joinpath(*(node.module or "").split("."))
+                parts = [named.with_suffix(".py"), named / "__init__.py"]
+                parts += [named / f"{one.name}.py" for one in node.names]
+                reached = [package.parent, *(_above(part, seen) for part in parts)]
+                top = min(top, *reached, key=lambda folder: len(folder.parts))
+    return top
 
 
 def _cells(file: Path) -> Iterator[CodeType]:
