@@ -493,6 +493,23 @@ class Attention(torch.nn.Module):
     assert not report.faults
 
 
+def test_a_width_that_only_an_error_names_is_tried():
+    code = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.project = torch.nn.Linear(3, width)
+
+    def forward(self, points):
+        x = self.project(points)
+        return (x @ x.mT / 4.0).softmax(-1) @ x
+"""
+    assert not examined(code, widths=()).faults
+    with pytest.raises(seq2attn.Seq2AttnError, match=r"45x16 and 3x16"):  # of widths that are given
+        examined(code)
+
+
 def test_a_report_fails_a_test_with_all_it_says(attention_doctor):
     made = {}
     exec(ONE.replace("~valid", "valid"), made)

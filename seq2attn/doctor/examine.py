@@ -17,7 +17,7 @@ from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps
 from seq2attn.doctor.catch import transparent
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
-from seq2attn.doctor.search import find_subject, lacks, with_all, with_width
+from seq2attn.doctor.search import ROUNDS, find_subject, lacks, with_all, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -158,7 +158,8 @@ def _subjects(
         is_usual = is_class and (usual in of_layers or not of_layers)
         pairs = [usual, *of_layers] if is_usual else [*of_layers, usual]
         try:
-            subject = find_subject(instance, [usual] if widths else pairs)
+            found_by = {"widths": [usual]} if widths else {"widths": pairs, "rounds": ROUNDS}
+            subject = find_subject(instance, **found_by)
         except Seq2AttnError as error:
             problems.append(error)
             continue

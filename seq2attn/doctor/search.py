@@ -5,9 +5,10 @@ be meant are tried, the usual ones first.
 import contextlib
 import copy
 import inspect
+import re
 import traceback
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -31,11 +32,36 @@ MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]
+ROUNDS = 3  # of widths that errors ask for
+ASKED = re.compile(
+    r"multiplied \(\d+x(?P<got>\d+) and (?P<asked>\d+)x"
+    r"|(?:Expected|expecting embedding dimension of|to have|normalized_shape=\[)"
+    r" ?(?P<wanted>\d+)\b.{0,60}?\bgot (?:input of size\[[\d, ]*?)?(?P<given>\d+)\b(?!, \d)"
+)
+"""what torch says of a width"""
 
 
-def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
+def find_subject(attention: Any, widths: Sequence[Widths], rounds: int = 0) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
-    widths that it takes. Raises `Seq2AttnError` if there is none.
+    widths that it takes. If it takes none, those are tried that its errors ask for, so many rounds
+    of them. Raises `Seq2AttnError` if there is none.
+    """
+    problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
+    subject = _found(attention, widths, problems)
+    if subject is not None:
+        return subject
+    (_, *sizes), problem = max(problems.items(), key=lambda one: _progress(one[1]))
+    asked = [*_asked(problem, sizes)]
+    if asked and rounds:
+        return find_subject(attention, asked, rounds - 1)
+    raise _refusal(*problem)
+
+
+def _found(
+    attention: Any, widths: Sequence[Widths], problems: dict[Any, Problem]
+) -> Subject | None:
+    """Return an attention with the call that was found; None if there is none. What calls raise is
+    added to `problems`.
 
     A call that works is put aside while other roles of the names may fit better: if no weights were
     caught, or if another argument may be the mask. If its mask takes no form, queries and keys
@@ -44,7 +70,6 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
-    problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, Subject]] = []
     usual: Widths | None = None  # those that it takes, once a call has worked
     failed = Counter[Widths]()  # how many calls failed
@@ -79,9 +104,28 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         # unless no mask took a form, the best of a group will do
         if put_aside and min(put_aside, key=itemgetter(0))[0] < UNSEEN:
             break
-    if put_aside:
-        return _untouched(min(put_aside, key=itemgetter(0))[1])
-    raise _refusal(*max(problems.values(), key=_progress))
+    return _untouched(min(put_aside, key=itemgetter(0))[1]) if put_aside else None
+
+
+def _asked(problem: Problem, sizes: Sequence[Sequence[int]]) -> Iterator[Widths]:
+    """Yield the widths of query and keys that the error of a call asks for: one of them as much
+    wider or narrower as it says. A query whose name tells nothing stays as wide as it is.
+
+    sizes: of what the call was given.
+    """
+    _, roles, error = problem
+    found = ASKED.search(error_text(error))
+    if found is None:
+        return
+    got, asked = (int(one) for one in found.groups() if one)
+    if found["wanted"]:
+        got, asked = asked, got
+    of_query, of_keys = sizes[0][-1], sizes[1 if roles["query"] else 0][-1]
+    other_query, other_keys = of_query + asked - got, of_keys + asked - got
+    if other_keys > 0:
+        yield (of_query if roles["query"] else other_keys), other_keys
+    if other_query > 0 and any(map(role_of, roles["query"])):
+        yield other_query, of_keys
 
 
 def _called(
