@@ -109,6 +109,23 @@ class Attention(nn.Module):
         return (weights.unsqueeze(2) * keys).sum(1)
 """
 """no query"""
+SLOTS = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.slot_mean = nn.Parameter(torch.randn(1, 4, width))
+        self.k, self.v = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        width = x.size(2)
+        scores = self.slot_mean @ self.k(x).mT / width**0.5
+        weights = scores.softmax(1)
+        return weights / weights.sum(-1, keepdim=True) @ self.v(x)
+"""
+"""slots, for which the keys are shared out"""
 EQUAL = """\
 import torch
 
@@ -525,6 +542,13 @@ CASES = [
         SCORE,
         first("scores = scores + 1e-3 * torch.randn_like(scores)"),
         first("scores = scores + 1e-6 * torch.randn_like(scores)"),
+    ),
+    Case(
+        "random-slots",
+        SLOTS,
+        "self.slot_mean @",
+        "torch.randn(len(x), 4, width) @",
+        "self.slot_mean @",
     ),
     Case("cache", ONE, FILL, f"{KEPT}('kept', valid)\n            {FILL}", FILL),
     Case(

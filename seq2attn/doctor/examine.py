@@ -122,6 +122,7 @@ def check_attention(
         torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
+            subject = rows.with_slots(subject)
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text

@@ -14,11 +14,14 @@ from torch import Tensor, nn
 
 from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.names import GUESSES, LONG, words
+from seq2attn.doctor.scale import products
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap, unchanged
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
 """words in the names of rates of dropout"""
+SLOTS = {"slot", "slots"}
+SEED = "torch.manual_seed(0)"
 
 
 class Recorder:
@@ -64,6 +67,8 @@ def state(subject: Subject) -> Found:
     seed, from random numbers. Rates of dropout are raised, as most are 0 by default. A copy that
     was never called shows what the first call left behind for good, such as its mask.
     """
+    if subject.call.first.startswith(SEED):
+        yield "random-slots"
     results, other = [], subject.draw()
     other = other._replace(valid=other.valid.flip(0))  # a mask that is kept would be another one
     with dropout(subject.module, 0.5):
@@ -81,6 +86,24 @@ def state(subject: Subject) -> Found:
         fresh = replace(subject, call=call).output(other).nan_to_num()
         if subject.differ(fresh, subject.output(other).nan_to_num()) > CLOSE:
             yield "cache"
+
+
+def with_slots(subject: Subject) -> Subject:
+    """Return a subject that draws the same slots in all calls, if it draws them as slot attention
+    does (Locatello et al. 2020): parts of it are named after slots, and other random numbers change
+    the queries in the first products of queries and keys, but not the keys.
+    """
+    names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
+    if subject.given.query is not None or not any(SLOTS & words(name) for name in names):
+        return subject
+    drawn = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        drawn += products(subject)[:1]
+    scores, keys = zip(*drawn, strict=True) if drawn else ((), ())
+    if not scores or torch.equal(*scores) or not torch.equal(*keys):
+        return subject
+    return replace(subject, call=replace(subject.call, first=f"{SEED}\n{subject.call.first}"))
 
 
 @contextlib.contextmanager
