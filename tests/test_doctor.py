@@ -510,6 +510,18 @@ class Attention(torch.nn.Module):
         examined(code)
 
 
+def test_keys_that_are_all_alike_are_one_fault():
+    def attention(x, style):
+        """x: (B, T, D); style: (B, D)"""
+        heads = x.unflatten(2, (4, -1)).transpose(1, 2)
+        alike = style[:, None].expand_as(x).unflatten(2, (4, -1)).transpose(1, 2)
+        weights = (heads @ alike.mT / alike.size(-1) ** 0.5).softmax(-1)
+        return (weights @ alike).transpose(1, 2).flatten(2)
+
+    report = seq2attn.check_attention(attention, **WIDTHS)
+    assert [finding.code for finding in report.faults] == ["query-ignored"]
+
+
 def test_a_report_fails_a_test_with_all_it_says(attention_doctor):
     made = {}
     exec(ONE.replace("~valid", "valid"), made)

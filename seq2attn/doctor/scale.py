@@ -112,7 +112,8 @@ def normalised(subject: Subject) -> Found:
         # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
             squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
-            if gap(squares / squares.mean(), 1) < CLOSE:
+            # even weights, which multiply values, are all equal, too
+            if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
                 yield "heads-normalised"
                 return
 
