@@ -138,7 +138,8 @@ GROUPS = {  # the landing page's groups of pages; "Next" goes through them in th
     "What a weight does": ["scaled"],
     "The bottleneck": ["bottleneck", "width", "narrow", "race"],
     "Training": ["letters", "train"],
-    "The score": ["formulas", "scores", "copying", "sorting", "doubling", "general", "root", "division", "gru"],
+    "The score": ["formulas", "scores", "copying", "sorting", "doubling", "general"],
+    "The division": ["root", "division", "gru"],
     "The decoder": ["order", "monotonic", "stuck"],
     "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }
