@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import traceback
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from browser import opened_browser
 from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, plain
 
 from seq2attn import parts
+from seq2attn.runs import create
 
 sys.dont_write_bytecode = False
 gc.set_threshold(200_000, 50, 100)  # modules and tests are imported for good: little is garbage
@@ -55,12 +57,14 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_commands():
-    """The tree of commands, which every call of `main` builds anew, is built once, no write waits
-    for the disk, and `torch.manual_seed` does not describe its callers, as it does for a device
-    that is not there.
+    """The tree of commands, which every call of `main` builds anew, is built once, git and packages
+    tell their versions once, no write waits for the disk, and `torch.manual_seed` does not describe
+    its callers, as it does for a device that is not there.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        patch.setattr(create, "_commit", functools.cache(create._commit))
+        patch.setattr(metadata, "version", functools.cache(metadata.version))
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(traceback, "format_stack", lambda *_: [])
         yield

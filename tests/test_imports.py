@@ -196,20 +196,36 @@ def test_help_imports_neither_yaml_nor_the_schema():
     assert {"yaml", "seq2attn.config"} & names == set()
 
 
-def test_heavy_modules_are_loaded_by_what_needs_them(tmp_path):
-    """Importing the package and its light modules loads none; training and counting parameters
-    load no compiler of torch's.
-    """
-    code = f"""
-import sys, {", ".join(["seq2attn", *light_modules()])}
-print("before:", *{HEAVY!r} & sys.modules.keys())
-from seq2attn.build import build_model
-from seq2attn.analysis.ledger import parameter_ledger
-from seq2attn.config import check_config
-parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))
-overrides = "training.steps=1 training.warmup=0 training.validation_samples=1 task.max_length=2"
-seq2attn.train("configs/scaled.yaml", overrides.split(), runs_dir={str(tmp_path)!r})
-print("after:", *{{"torch", "torch._dynamo"}} & sys.modules.keys())
+LIGHT_COMMANDS = {  # the code of each, and what is loaded by then beyond the light modules
+    "--help": "0",
+    "train --help": "0",
+    "list": "0",
+    "runs": "0",
+    "train -c bad.yaml": "2",
+    "inspect bad.yaml": "2",
+    "eval --lengths 0": "2",
+    "predict abc --runs-dir elsewhere": "2",
+    "report nobody": "2",
+    "page nobody": "2",
+    "check nobody": "2",
+    "export nobody": "2",
+    "plot attention --plot x.svg": "0 matplotlib numpy",
+}
+WATCH = f"""
+import sys
+from seq2attn.cli import main
+for words in sys.argv[1:]:
+    sys.argv = ["seq2attn", *words.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        print("#", words, stop.code, *sorted({HEAVY!r} & sys.modules.keys()))
 """
-    done = process(tmp_path, "-c", code).check()
-    assert [line for line in done.out.splitlines() if ":" in line] == ["before:", "after: torch"]
+
+
+def test_light_modules_and_commands_load_nothing_heavy(tmp_path, runs_copy):
+    (tmp_path / "bad.yaml").write_text("seed: x")
+    code = f"import {', '.join(light_modules())}{WATCH}"
+    done = process(tmp_path, "-c", code, *LIGHT_COMMANDS)
+    found = [line.removeprefix("# ") for line in done.out.splitlines() if line.startswith("# ")]
+    assert found == [f"{words} {after}" for words, after in LIGHT_COMMANDS.items()]

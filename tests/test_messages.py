@@ -373,7 +373,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     )
 
 
-# ---- help, completion, and what starts at once ----
+# ---- help and completion ----
 
 
 def commands(group, path=()):
@@ -462,42 +462,6 @@ def test_completion_offers_only_names_that_a_run_may_have(
         copy.joinpath("config.yaml").write_text("seed: 1\n")
     names = "tiny", "tiny:::", """_arguments '*: :(("tiny"))'"""
     assert completed(monkeypatch, capsys, shell, ["seq2attn", "eval", ""]).strip() in names
-
-
-LIGHT = {  # the code of each, and what else is loaded by then
-    "--help": "0",
-    "train --help": "0",
-    "list": "0",
-    "runs": "0",
-    "train -c bad.yaml": "2",
-    "inspect bad.yaml": "2",
-    "eval --lengths 0": "2",
-    "predict abc --runs-dir elsewhere": "2",
-    "report nobody": "2",
-    "page nobody": "2",
-    "check nobody": "2",
-    "export nobody": "2",
-    "plot attention --plot x.svg": "0 numpy matplotlib",
-}
-WATCH = """\
-import sys
-from seq2attn.cli import main
-for words in sys.argv[1:]:
-    sys.argv = ["seq2attn", *words.split()]
-    try:
-        main()
-    except SystemExit as stop:
-        names = ("torch", "numpy", "matplotlib", "tensorboard")
-        heavy = [name for name in names if name in sys.modules]
-        print("#", words, stop.code, *heavy)
-"""
-
-
-def test_light_commands_do_not_import_torch(tmp_path, runs_copy):
-    (tmp_path / "bad.yaml").write_text("seed: x")
-    done = process(tmp_path, "-c", WATCH, *LIGHT)
-    found = [line.removeprefix("# ") for line in done.out.splitlines() if line.startswith("# ")]
-    assert found == [f"{words} {after}" for words, after in LIGHT.items()]
 
 
 def test_the_version(cli):

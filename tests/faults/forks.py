@@ -145,7 +145,10 @@ class Fault:
             setattr(*patches[self.kind])
 
 
-def refuse_the_network(event, arguments):
+def refuse_network_and_compiler(event, arguments):
+    """Compilers of torch's take a second to import, which nothing here needs."""
+    if event == "import" and arguments[0].startswith("torch._dynamo"):
+        raise SystemExit(f"import {arguments[0]}")
     ways = "connect bind getaddrinfo gethostbyname sendto".split()
     if event.startswith("socket.") and event.removeprefix("socket.") in ways:
         raise SystemExit(f"network: {event} {arguments}")
@@ -162,7 +165,7 @@ def run(folder, arguments, fault, terminal, environment):
     for number, handler in HANDLERS.items():
         signal.signal(number, handler)
     if "OFFLINE" in environment:
-        sys.addaudithook(refuse_the_network)
+        sys.addaudithook(refuse_network_and_compiler)
     if terminal is not None:
         os.setsid()  # the first terminal that a session opens to read controls it
     encoding = environment.get("PYTHONIOENCODING", "utf-8")

@@ -11,9 +11,10 @@ from inline import ROOT, process
 from seq2attn.kernels import library
 
 
-def test_no_command_uses_the_network(server, run_copy, work):
+def test_no_command_uses_the_network_or_a_compiler(server, run_copy, work):
     for line in (
         "train -c tiny.yaml --set training.steps=1",
+        "inspect tiny",
         "eval tiny",
         "predict ab --run tiny --plot a.png",
     ):
