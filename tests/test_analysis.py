@@ -244,7 +244,7 @@ CALLS = {
         ["dot", "general"], [4, 8], keys=3, samples=50, seed=seed
     ),
     "entropy": lambda seed: entropy_by_width(
-        ["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed
+        ["dot", "additive"], [4], keys=[2], samples=50, seed=seed
     ),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
     "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
@@ -287,7 +287,7 @@ QUICK = {
     "variance": "--widths 4 8 --samples 50",
     "saturation": "--widths 4 8 --samples 50 --scores dot bilinear",
     "gradient": "--scales 0.1 1 --samples 50",
-    "entropy": "--widths 4 --keys 2 3 --samples 50",
+    "entropy": "--widths 4 --keys 2 --samples 50 --scores dot additive",
     "ledger": "-D 8 --scores dot additive",
     "masks": "-S 4 -L 3 -R 1",
 }

@@ -32,6 +32,7 @@ from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step
 from seq2attn.training.proof import is_due, largest_error, without_trace
+from seq2attn.training.recorder import Recorder
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
 
@@ -245,6 +246,7 @@ def run_with(leaf, folder, settings=SETTINGS):
     config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_step, "leaf_for", leaf)
+        patch.setattr(Recorder, "attention", lambda *_, **__: None)  # whose pictures take long
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
     return (
         run,

@@ -144,9 +144,9 @@ def test_divergence_exits_with_code_1():
 
 def test_states_without_a_readable_status(work):
     def state():
-        return rows("runs")[1]["state"]
+        return rows("runs")[0]["state"]
 
-    run = work / "runs/tiny-001"
+    run = work / "runs/second"
     (run / "status.json").write_text("{")
     assert state() == "stopped"  # it has a checkpoint
     (run / "status.json").unlink()
@@ -156,8 +156,8 @@ def test_states_without_a_readable_status(work):
     shutil.rmtree(run / "checkpoints")
     assert state() == "no checkpoint"
     (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
-    done = seq2attn("train --resume tiny-001")
-    assert "training runs/tiny-001 on cpu from step 0" in done.err
+    done = seq2attn("train --resume second")
+    assert "training runs/second on cpu from step 0" in done.err
     assert (run / "checkpoints/last.safetensors").is_file()
 
 
@@ -177,7 +177,7 @@ def test_a_run_of_a_cpu_is_resumed_there_and_other_kernels_are_noted(work, monke
 
 def test_a_small_model_trains_on_the_cpu_although_there_is_a_gpu(work, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    said = " ".join(seq2attn("train --config tiny.yaml --name small").err.split())
+    said = " ".join(seq2attn("train -c tiny.yaml --name small -s training.steps=1").err.split())
     assert "which is probably faster for a model this small; --device cuda takes the GPU" in said
     assert json.loads((work / "runs/small/environment.json").read_text())["device"] == "cpu"
 
@@ -377,6 +377,7 @@ def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     assert not short.err
 
 
+@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("answer", [None, Solution("bb")])
 def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch, answer):
     assert "(expected: ba)" in succeed("predict ab --run second", terminal=True)
@@ -445,7 +446,7 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_a_note_is_kept_with_the_run_and_shown(work):
+def test_a_note_is_kept_with_the_run_and_shown(work, blank_figures):
     text = "the first try\x1b[31m <b>"
     config = (work / "runs/second/config.yaml").read_bytes()
     succeed(

@@ -286,14 +286,14 @@ def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
                 future.set_exception(OSError("the result is lost"))
             return future
 
-    found = compare("training.learning_rate=0.01,1e38", "seed=1-3", executor=Forgetful)
+    found = compare("training.learning_rate=0.01,1e38", "seed=1-2", executor=Forgetful)
     reasons = list(found.failed.values())
-    assert len(reasons) == 4
+    assert len(reasons) == 3
     assert reasons.count("OSError: the result is lost") == 2
-    assert sum("training diverged at step" in reason for reason in reasons) == 2
+    assert sum("training diverged at step" in reason for reason in reasons) == 1
     assert len(found.groups) == 1
-    assert "4 of 6 trials failed, the first of them e-" in repr(found)
-    assert "4 of 6 trials failed, the first of them e-" in found._repr_html_()
+    assert "3 of 4 trials failed, the first of them e-" in repr(found)
+    assert "3 of 4 trials failed, the first of them e-" in found._repr_html_()
 
 
 def test_a_comparison_without_any_result_is_an_error():
@@ -377,8 +377,8 @@ def test_at_most_so_many_trials_run_at_once(monkeypatch):
 
     slow, numbers = Slow(), []
     monkeypatch.setattr("concurrent.futures.wait", finish_the_oldest)
-    assert len(compare("seed=1-5", executor=lambda: slow, workers=2).groups[0].trials) == 5
-    assert numbers == [2, 2, 2, 2, 1]
+    assert len(compare("seed=1-3", executor=lambda: slow, workers=2).groups[0].trials) == 3
+    assert numbers == [2, 2, 1]
 
 
 PAIRS = """\
@@ -481,9 +481,9 @@ def test_a_signal_starts_nothing_more_and_waits_for_what_runs():
             self.future.set_result(Outcome("stopped"))
 
     with pytest.raises(KeyboardInterrupt, match="the same call continues"):
-        compare("seed=1-5", executor=Patient)
+        compare("seed=1-2", executor=Patient)
     assert not list(Path("runs").glob("*/"))
-    assert len(compare("seed=1-5").groups[0].trials) == 5
+    assert len(compare("seed=1-2").groups[0].trials) == 2
 
 
 def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():

@@ -108,7 +108,7 @@ def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "listens", [False, True]
+    "listens", [False, pytest.param(True, marks=pytest.mark.slow)]
 )  # the port is closed, or of a server that is no scheduler
 def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd, listens):
     monkeypatch.setattr("seq2attn.comparison.workers.ANSWER", 0.3)

@@ -1,7 +1,6 @@
 """A training loop of the user's own: what it computes, and the run that it saves."""
 
 import pickle
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def train(model, steps):
     for _, batch in zip(range(steps), model.batches(), strict=False):
         optimiser.zero_grad()
         model.loss(batch).backward()
-        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm or inf)))
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
         optimiser.step()
     return norms
 
@@ -53,9 +52,8 @@ def saved(tmp_path, monkeypatch):
     return model
 
 
-@pytest.mark.parametrize("limit", ["null", 0.05])
-def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path, limit):
-    settings = [*SETTINGS, f"training.clip_norm={limit}"]
+def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path):
+    settings = [*SETTINGS, "training.clip_norm=0.05"]
     model = seq2attn.new_model(yaml.safe_load(TINY), settings, device="cpu")
     norms = train(model, 6)
     saved = model.save("mine", runs_dir=tmp_path)

@@ -87,7 +87,7 @@ def test_figures_are_written(cli, tiny):
         assert Path(file).stat().st_size > 1000
 
 
-def test_one_string_can_be_chosen(cli, tiny):
+def test_one_string_can_be_chosen(cli, tiny, blank_figures):
     source = read_attention(tiny)[-1][1][0].source
     cli("plot attention --plot one.png --string", source).check()
     cli("plot attention --plot both.png").check()

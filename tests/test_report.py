@@ -274,7 +274,7 @@ def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     )
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
     browser, two_runs, tmp_path, count
 ):

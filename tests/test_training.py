@@ -279,10 +279,9 @@ def test_training_leaves_the_global_generators_alone(tmp_path):
 # ---- stopping and resuming ----
 
 
-@pytest.mark.parametrize("stops", [(4,), (1, 3, 7, 9)])
-def test_a_resumed_run_is_bit_identical(reference, tmp_path, stops):
+def test_a_resumed_run_is_bit_identical(reference, tmp_path):
     run = None
-    for stop in stops:
+    for stop in (1, 4, 7):
         watcher = Watcher(("step", stop), send(signal.SIGINT))
         trainer = go_on(run, CONFIG, watcher) if run else start(tmp_path, CONFIG, watcher)
         run = trainer.run

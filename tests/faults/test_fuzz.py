@@ -337,11 +337,9 @@ def attack(copied, trial, chosen, commands):
 
 def test_some_values_in_some_fields(copied, trial):
     choose = random.Random(18)
-    chosen = choose.sample(list(every_damage(trial, *RECORDS)), 60)
-    attack(
-        copied, trial, chosen[:10], lambda accepted: choose.sample(READERS, 2 if accepted else 1)
-    )
-    attack(copied, trial, chosen[10:], lambda accepted: ())
+    chosen = choose.sample(list(every_damage(trial, *RECORDS)), 36)
+    attack(copied, trial, chosen[:6], lambda accepted: choose.sample(READERS, 2 if accepted else 1))
+    attack(copied, trial, chosen[6:], lambda accepted: ())
 
 
 @SLOW
