@@ -243,9 +243,7 @@ CALLS = {
     "saturation": lambda seed: weight_saturation(
         ["dot", "general"], [4, 8], keys=3, samples=50, seed=seed
     ),
-    "entropy": lambda seed: entropy_by_width(
-        ["dot", "additive"], [4], keys=[2], samples=50, seed=seed
-    ),
+    "entropy": lambda seed: entropy_by_width(["dot"], [4], keys=[2], samples=50, seed=seed),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
     "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
     "masks": lambda _: window_masks(6, 5, 2),
@@ -258,7 +256,7 @@ def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_values_are
     result = CALLS[name](1)
     assert torch.get_rng_state().equal(before)
     assert CALLS[name](1) == result
-    assert (CALLS[name](2) == result) == (name in ("ledger", "masks"))
+    assert (CALLS[name](2).rows == result.rows) == (name in ("ledger", "masks"))
     assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
 
 
