@@ -73,7 +73,7 @@ def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
     cli("plot accuracy tiny --by-length --plot x.png").check()
 
 
-def test_figures_are_written(cli, tiny):
+def test_figures_are_written(cli, tiny, blank_figures):
     shutil.copytree(tiny.path, tiny.path.with_name("other"))
     for number, (words, ending) in enumerate([
         ("accuracy", "pdf"),

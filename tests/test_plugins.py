@@ -56,7 +56,16 @@ def file_of(line):
     return name
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+SECOND = "quiet fading drifting cope convolutional early_uniform quiet_states rotate".split()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] * any(f" {one}.py" in line for one in SECOND))
+        for line in COMMANDS
+    ],
+)  # by default one of a kind
 def test_each_file_of_the_page_is_checked(cli, line):
     name = file_of(line)
     checked = cli("check --plugin", name).check()
@@ -65,16 +74,10 @@ def test_each_file_of_the_page_is_checked(cli, line):
     assert (said in checked.err) == (name == "gumbel.py")
 
 
-SHORTER = len(COMMANDS) - len(SETTING_OF)  # those whose code is on the page
-
-
 @pytest.mark.parametrize(
     "line",
-    [
-        *COMMANDS[:SHORTER],
-        *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS[SHORTER:]),
-    ],
-)
+    [COMMANDS[0], *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS[1:])],
+)  # by default that whose code is on the page
 def test_each_file_of_the_page_is_trained_and_predicts(cli, line):
     words = shlex.split(line)
     name = file_of(line)
@@ -131,6 +134,7 @@ def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
     assert "gives other numbers: the size of source became fixed at 5" in said
 
 
+@pytest.mark.slow
 def test_the_plugin_of_the_examples_keeps_the_contract(cli):
     cli("check --plugin", ROOT / "examples/walking.py").check()
 

@@ -245,33 +245,17 @@ def test_the_report_of_a_comparison(work):
 
 
 @BLANK
-@pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
-def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(
-    cli, work, name
-):
-    assert cli("report", name) == (0, "report.html\n", "")
+def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(cli, work):
+    assert cli("report experiment") == (0, "report.html\n", "")
     assert "<title>Comparison: experiment (seq2attn)</title>" in Path("report.html").read_text()
     (work / "runs/experiment-dot-seed_2/status.json").unlink()
-    assert cli(f"report {name} --to missing.html") == (0, "missing.html\n", "")
+    assert cli("report experiment.yaml --to missing.html") == (0, "missing.html\n", "")
     assert (
         "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
     )
 
 
 # ---- the file ----
-
-
-@BLANK
-def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
-    assert cli("report tiny") == (0, "report.html\n", "")
-    assert cli("report").out == "report.html\n"
-    Path("mine.html").write_text("<title>My page</title>")
-    said = cli("report tiny --to mine.html").refusal
-    assert Path("mine.html").read_text() == "<title>My page</title>"
-    assert said == (
-        "error: mine.html exists and is not a report\n"
-        "Name another file, or replace it with --force.\n"
-    )
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])

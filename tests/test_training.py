@@ -309,7 +309,11 @@ def crash(run, folder):
 
 @pytest.mark.parametrize(
     "moment, checkpoint",
-    [(("step", 2), 0), (("step", 6), 4), (("evaluation", 8), 8)],
+    [
+        pytest.param(("step", 2), 0, marks=pytest.mark.slow),
+        (("step", 6), 4),
+        (("evaluation", 8), 8),
+    ],
 )
 def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint):
     copy = tmp_path / "crashed/tiny-001"
