@@ -446,7 +446,7 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_a_note_is_kept_with_the_run_and_shown(work, blank_figures):
+def test_a_note_is_kept_with_the_run_and_shown(work):
     text = "the first try\x1b[31m <b>"
     config = (work / "runs/second/config.yaml").read_bytes()
     succeed(

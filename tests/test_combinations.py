@@ -64,7 +64,7 @@ def pairwise():
     """Few combinations in which any two choices that are allowed together meet: again and again, of
     many random ones that with the most new pairs.
     """
-    draw = random.Random(0)
+    draw = random.Random(1)
     combinations = []
     missing = {
         pair

@@ -43,7 +43,7 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
-def cluster(workers=1):
+def cluster(workers):
     """Workers that are threads of this process: all that these tests need, and quick to start."""
     from distributed import LocalCluster  # which only the worker that runs these tests has to load
 
@@ -63,20 +63,9 @@ def compare(executor, **options):
     )
 
 
-def test_trials_are_the_same_runs_as_in_this_process():
-    with cluster() as made:
-        found = compare(f"dask:{made.scheduler_address}")
-    assert found.failed == {}
-    assert found.busy == ()
-    assert len(found.groups[0].trials) == 3
-    compare(Inline, workers=1, runs_dir="local")
-    for seed in (1, 2, 3):
-        assert metrics(Run(Path(f"runs/e-seed_{seed}"))) == metrics(
-            Run(Path(f"local/e-seed_{seed}"))
-        )
-
-
-def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
+def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
+    monkeypatch, capsys
+):
     first = {}  # the address of the worker that is asked first
     every = []  # filled, all workers are wrong
 
@@ -96,7 +85,12 @@ def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
     with cluster(workers=2) as made:
         found = compare(f"dask:{made.scheduler_address}", progress=True)
         assert found.failed == {}
+        assert found.busy == ()
         assert len(found.groups[0].trials) == 3
+        compare(Inline, workers=1, runs_dir="local")
+        for seed in (1, 2, 3):
+            name = f"e-seed_{seed}"
+            assert metrics(Run(Path("runs", name))) == metrics(Run(Path("local", name)))
         told = capsys.readouterr().err
         assert told.count("worker left out") == 1
         assert (

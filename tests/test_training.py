@@ -410,25 +410,28 @@ def scripted(monkeypatch, script):
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)
 
 
+THRICE = "training.steps=3 training.evaluate_every=1 training.snapshots=0"
+
+
 @pytest.mark.parametrize(
     "script, best",
     [
-        ([([0.5, 0.5], 0.5), ([0.4, 0.9], 0.9), ([0.3, 0.9], 0.9)], 4),  # the worst length decides
-        ([([0.5, 0.5], 0.9), ([0.5, 0.6], 0.1), ([0.5, 0.5], 0.9)], 8),  # then the mean
-        ([([0.0, 0.0], 0.2), ([0.0, 0.0], 0.3), ([0.0, 0.0], 0.1)], 8),  # then teacher forcing
-        ([([0.5, 0.5], 0.5), ([0.5, 0.5], 0.5), ([0.4, 0.5], 0.5)], 8),  # of equals the later one
-        ([([0.1, 0.1], 0.5), ([0.2, 0.2], 0.5), ([0.3, 0.3], 0.5)], 10),
+        ([([0.5, 0.5], 0.5), ([0.4, 0.9], 0.9), ([0.3, 0.9], 0.9)], 1),  # the worst length decides
+        ([([0.5, 0.5], 0.9), ([0.5, 0.6], 0.1), ([0.5, 0.5], 0.9)], 2),  # then the mean
+        ([([0.0, 0.0], 0.2), ([0.0, 0.0], 0.3), ([0.0, 0.0], 0.1)], 2),  # then teacher forcing
+        ([([0.5, 0.5], 0.5), ([0.5, 0.5], 0.5), ([0.4, 0.5], 0.5)], 2),  # of equals the later one
+        ([([0.1, 0.1], 0.5), ([0.2, 0.2], 0.5), ([0.3, 0.3], 0.5)], 3),
         (
             [([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)],
-            4,
+            1,
         ),  # 4 is untrained
     ],
 )
 def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, script, best):
     scripted(monkeypatch, script)
-    run = trained(tmp_path, configured("training.snapshots=0")).run
+    run = trained(tmp_path, configured(THRICE)).run
     assert step_of(run, "best") == best
-    assert step_of(run, "last") == STEPS
+    assert step_of(run, "last") == 3
     exact = script[2][0][:3]
     assert run.status().exact_match_worst == min(exact)
     assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
@@ -437,16 +440,16 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     "exact, stopped",
     [
-        ([0.9, 0.9, 0.9], 8),
-        ([0.9, 1.0, 0.89], 10),
-        ([1.0, 1.0, 1.0, 0.0], 8),  # length 4 does not occur in training
+        ([0.9, 0.9, 0.9], 2),
+        ([0.9, 1.0, 0.89], 3),
+        ([1.0, 1.0, 1.0, 0.0], 2),  # length 4 does not occur in training
     ],
 )
 def test_training_stops_when_every_trained_length_is_at_the_target(
     tmp_path, monkeypatch, exact, stopped
 ):
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
-    config = configured("training.target=0.9 training.snapshots=0")
+    config = configured(f"{THRICE} training.target=0.9")
     run = trained(tmp_path, config).run
     assert step_of(run, "last") == run.status().step == stopped
     assert run.status().state == "finished"
