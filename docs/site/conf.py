@@ -107,7 +107,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "doubling": (
         "dot and additive, trained to duplicate",
-        "The same two scores: which is better at writing each letter twice?",
+        "The same two scores: which is better at writing a string twice?",
     ),
     "general": (
         "dot and general, trained",

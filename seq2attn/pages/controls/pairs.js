@@ -111,8 +111,7 @@ const PAIR_STOPS = [
       being the probability of that (here of step 2:
       ${Array.from(oneWay().now.steps[1].weights.data, short).join(" ")}),
       and can stay or move to the right: from the end it went nowhere.
-      It writes ${answerOf(oneWay())}. Without a ban its largest
-      weights are at ${peaks(unchangedOne())}. ${
+      Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
           ? "This task goes to the right. Does every task?"
           : `Reversing begins at the end: the rest only the state can
