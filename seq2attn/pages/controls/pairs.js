@@ -246,8 +246,7 @@ const PAIR_STOPS = [
       largest weight of step 1 is
       ${each(view => strongest(view, 0).shown)}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
-      Scores that are equal on strings of training may differ on others:
-      type some. The same scores, trained to
+      Other strings may be answered otherwise: type some. The same scores, trained to
       «scores.html#tour=1|reverse», «copying.html#tour=1|copy»,
       «sorting.html#tour=1|sort» and «doubling.html#tour=1|duplicate»;
       «site/models.html#three-scores-dot-general-and-additive|a table
