@@ -54,11 +54,13 @@ class BuildKernels(build_ext):
         folder = KERNELS if self.inplace else Path(self.build_lib, KERNELS)
         folder.mkdir(parents=True, exist_ok=True)
         library, note = folder / "recurrence.so", folder / "recurrence.txt"
-        library.unlink(missing_ok=True)
-        note.unlink(missing_ok=True)
+        made = library.with_suffix(".new")
         try:
-            compile_library(library)
+            compile_library(made)
+            made.replace(library)  # at once: a training that starts now finds the one or the other
+            note.unlink(missing_ok=True)
         except NotCompiled as reason:
+            library.unlink(missing_ok=True)
             note.write_text(f"{reason}\n", encoding="utf-8")
             self.warn(
                 f"seq2attn is installed without its compiled part: {reason}. Training will take "

@@ -102,18 +102,37 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     ):
         cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
     (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))
+    (folder / "carl.py").write_text("print('mine')\n" + right)
+    (folder / "note.txt").write_text("what I did")
     expect = ["--expect", "scaled=scaled", "--expect", "cosine=dot(s, h) / (norm(s) * norm(h))"]
-    words = ["check", "--attention", "handed-in/*:scaled,cosine", "--feedback", "texts", *expect]
+    words = ["check", "--attention", "handed-in:scaled,cosine", "--feedback", "texts", *expect]
     rows = cli("", *words).rows(code=1)
     assert rows == [
         {"file": "handed-in/anna.py", "points": "2", "scaled": "passed", "cosine": "passed"},
         {"file": "handed-in/ben.py", "points": "0", "scaled": "expected", "cosine": "mask-ignored"},
         {"file": "handed-in/carl.ipynb", "points": "2", "scaled": "passed", "cosine": "passed"},
+        {"file": "handed-in/carl.py", "points": "2", "scaled": "passed", "cosine": "passed"},
     ]
+    written = {path.name for path in (tmp_path / "texts").iterdir()}
+    assert written == {"anna.txt", "ben.txt", "carl.ipynb.txt", "carl.py.txt"}
     text = (tmp_path / "texts" / "ben.txt").read_text()
     assert "it is 1.732 times the expected score" in text
     line = "line 12: scores = scores.masked_fill(~valid, -torch.inf) in place of scores.masked_fill"
     assert line in text
+    done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
+    assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
+
+
+@pytest.mark.parametrize(
+    "place, reason",
+    [
+        ("homework.py", "--attention homework.py: which attention of the file?"),
+        ("handed-in/*.py", "--attention handed-in/*.py: which attention of the file?"),
+        ("handedin/*.py:scaled", "--attention handedin/*.py: no .py or .ipynb file there"),
+    ],
+)
+def test_a_slip_in_naming_hand_ins_is_said(cli, place, reason):
+    assert reason in cli("", "check", "--attention", place).refusal
 
 
 @pytest.mark.slow

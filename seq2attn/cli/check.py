@@ -44,8 +44,8 @@ Attention = Annotated[
     option(
         "FILE:NAME",
         "Examine this attention, a function, a class or a module, instead. FILE may be a "
-        "notebook, or a pattern in quotes, and NAME several names: FILE:NAME,NAME. A table "
-        "has a row for each file.",
+        "notebook, a folder of files, or a pattern in quotes, and there may be several names, "
+        "with commas. A table has a row for each file.",
     ),
 ]
 Sizes = Annotated[
@@ -104,7 +104,7 @@ def check(
 
       seq2attn check --attention homework.py:Attention
 
-      seq2attn check --attention "handed-in/*.py:scaled,cosine" --expect scaled=scaled
+      seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:
         places = Places.parse(attention)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from glob import glob
@@ -20,17 +21,32 @@ SCORES = "seq2attn.contract.scores:known_scores"
 
 @dataclass(frozen=True)
 class Places:
-    """What FILE:NAME,NAME means, FILE being a file or a pattern."""
+    """What FILE:NAME,NAME means, FILE being a file, a folder of files, or a pattern."""
 
     files: Sequence[str]
     names: Sequence[str]
 
     @classmethod
     def parse(cls, text: str) -> Places:
-        """Return the places that a text means; without a match, the file that it names."""
-        path, _, names = text.rpartition(":")
-        files = [path] if Path(path).is_file() else sorted(glob(path)) or [path]
-        return cls(files, names.split(","))
+        """Return the places that a text means. Of a folder, and of what a pattern matches, other
+        files than those of Python and notebooks are left out.
+
+        Raises `Seq2AttnError` without a name, or if nothing matches.
+        """
+        path, _, listed = text.rpartition(":")
+        names = listed.split(",")
+        if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
+            hint = (
+                "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine."
+            )
+            raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
+        if not Path(path).is_file() and (Path(path).is_dir() or set(path) & set("*?[")):
+            matching = glob(f"{path}/*" if Path(path).is_dir() else path)
+            files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
+            if not files:
+                raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
+            return cls(files, names)
+        return cls([path], names)
 
     def __iter__(self) -> Iterator[str]:
         for file in self.files:
@@ -93,7 +109,7 @@ def examine(
     if feedback is not None:
         _write_feedback(feedback, places, rows)
     if as_json:
-        write_json([asdict(row) for row in ordered])
+        write_json([{**asdict(row), "passed": row.exit_code == 0} for row in ordered])
     elif not is_one:
         Table.of_records(list(_records(places, rows))).show()
     elif ordered[0].report:  # if there is none, `_conclude` says why
@@ -127,11 +143,15 @@ def _short(row: Row) -> str:
 
 def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> None:
     """Write a text for each file, which says what was found in each name. The texts keep the
-    subfolders that the files have below their common folder, so files of one name do not collide.
+    subfolders that the files have below their common folder, and the suffixes of `anna.py` beside
+    `anna.ipynb`, so files of one name do not collide.
     """
     common = os.path.commonpath([Path(file).absolute().parent for file in places.files])
+    stems = Counter(Path(file).with_suffix("") for file in places.files)
     for file in places.files:
-        path = (folder / Path(file).absolute().relative_to(common)).with_suffix(".txt")
+        path = folder / Path(file).absolute().relative_to(common)
+        is_alone = stems[Path(file).with_suffix("")] == 1
+        path = path.with_suffix(".txt") if is_alone else path.with_name(f"{path.name}.txt")
         path.parent.mkdir(parents=True, exist_ok=True)
         parts = []
         for name in places.names:
