@@ -452,6 +452,7 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     assert browser.console() == []
 
 
+@pytest.mark.slow  # that the page runs a pointer is tested in test_engine
 def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, tmp_path, cli):
     Path("few.tsv").write_text("ab\tb\nba\ta\nbb\tb\nac\ta\n")  # the targets have no c
     config = {

@@ -79,15 +79,23 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert not run("setWeight(2, 8, 0.5); return views[0].map.outside(2, 8)")
 
 
-@pytest.mark.parametrize("page, stops, guess, told", [
+ASKED = [  # page, stops, the guess to press, and what comes of it
     ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
     ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
-    ("general", 1, 3, "“neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)"),
     ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+]  # fmt: skip
+MORE = [
+    ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
+    ("general", 1, 3, "“neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)"),
     ("width", 2, 1, "“narrow”: wrong, it is “wide”. narrow writes eoanhu. Step 2 is the first"),
     ("bottleneck", 3, 0, "“both”: wrong, it is “additive”. none writes erutcetihcri. Step 12 is"),
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "page, stops, guess, told",
+    [*ASKED, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)],
+)
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
     run = opened(page)
     asked = "[...by('tour').querySelectorAll('p')][0].textContent"

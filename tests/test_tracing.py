@@ -78,9 +78,10 @@ def shown(config):
             r"prepare gives other numbers: the size of source became fixed at 5, at getitem_1 "
             r"\(Summed: cells.py, line \d+: steps = projected.unbind",
         ),
-        (
+        pytest.param(
             "model.attention.score=kept",
             r"step gives other numbers, from mul on \(odd.py, line 11: return query @ keys.mT \* ",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -90,6 +91,7 @@ def test_what_is_right_at_one_length_only(odd, setting, reason):
         trace_model(model)
 
 
+@pytest.mark.slow  # the next test has the page's own message, test_export the exporter
 def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quick_exporter):
     model = shown(odd("model.attention.score=rising"))
     traced = trace_model(model.predictor.model)
