@@ -1074,6 +1074,13 @@ CASES = [
         "weights @ (v + v.mean(2, keepdim=True))",
     ),
     Case("not-causal", DESCRIBED, "Causal rows", "Causal rows", "Rows, causal or not"),
+    Case(
+        "not-causal",
+        DESCRIBED,
+        "Causal rows",
+        "Autoregressive rows",
+        "Rows of a non-autoregressive decoder",
+    ),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case(  # a mask of padding alone does not decide it
         "not-causal",

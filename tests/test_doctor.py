@@ -392,6 +392,27 @@ CALLS = [
         "    return weights @ keys, (query.sum((1, 2)) + start)[None, :, None]",
         "temperature=1.0, start=0",
     ),
+    # a second memory, with a mask of its own, has another length and no padding
+    (
+        "x, short, long, short_mask, long_mask",
+        "",
+        "scores = torch.cat([x @ short.mT, x @ long.mT], 2)\n"
+        "    mask = torch.cat([short_mask, long_mask], 1)[:, None]\n"
+        "    weights = scores.masked_fill(~mask, -1e9).softmax(-1)\n"
+        "    of_short, of_long = weights.split([short.size(1), long.size(1)], 2)\n"
+        "    return of_short @ short + of_long @ long",
+        "long_mask=torch.ones(len(keys), 7).bool(), short_mask=valid)",
+    ),
+    # what a docstring says of True tells a mask
+    (
+        "vehicles, cities, visited=None",
+        "cities (B, N, D), visited (B, N) True = may not be chosen",
+        "scores = vehicles @ cities.mT / 4.0\n"
+        "    if visited is not None:\n"
+        "        scores = scores.masked_fill(visited[:, None], -1e9)\n"
+        "    return scores.softmax(-1) @ cities",
+        "visited=~valid",
+    ),
     # a number is tried early; the last state of (layers, B, D) is one query; the first keys are all
     # that this step sees
     (

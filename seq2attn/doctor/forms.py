@@ -22,6 +22,7 @@ from seq2attn.doctor.names import (
     Roles,
     axes_of,
     function_of,
+    is_in,
     masks_of,
     module_of,
     required,
@@ -181,12 +182,19 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         choices = {name: [""] for name in names}  # "": the argument is left out
+        # other memories, with masks of their own
+        masks = of_names["mask"] + of_names["lengths"]
+        seconds = [name for name in of_names["other"] if is_in(name, masks)]
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:
                     continue
                 forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
-                if role == "other" and words(name) & SOURCES:  # a second memory
+                if name in seconds:
+                    forms = [keys.replace("keys", WORDS["second"]["memory"]), *forms]
+                elif role in ("mask", "lengths") and any(is_in(one, [name]) for one in seconds):
+                    forms = [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
+                elif role == "other" and words(name) & SOURCES:  # a second memory
                     forms = [keys, *forms]
                 elif role == "history" or role == "other" != role_of(name):  # what goes with either
                     forms = [*forms[:3], *filter(None, (query, keys)), *forms[3:]]

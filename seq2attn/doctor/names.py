@@ -80,7 +80,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     """
     found, rest = _told(names, said)  # rest: names that say little
     # the likeliest keys: those with a mask or lengths of their own, then those named as sources
-    masked = [name for name in rest if _is_in(name, found["mask"] + found["lengths"])]
+    masked = [name for name in rest if is_in(name, found["mask"] + found["lengths"])]
     sources = masked + [name for name in rest if words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
     likely = [name for name in rest if names[name] or name in sources]
@@ -99,7 +99,8 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
         role = "again" if role_of(name) == "keys" else "other"
         if names[name] or role == "other":
             found[role].append(name)
-    is_memory = bool(rest) and bool(words(rest[0]) & SOURCES)  # a second memory
+    # a second memory
+    is_memory = bool(rest) and (rest[0] in masked or bool(words(rest[0]) & SOURCES))
     if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
         # the first that is left may be the values
         others = [name for name in found["other"] if name != rest[0]]
@@ -156,7 +157,7 @@ def role_of(name: str) -> str:
     return "weak" if role == "history" and words(name) & STATES else role
 
 
-def _is_in(name: str, others: Sequence[str]) -> bool:
+def is_in(name: str, others: Sequence[str]) -> bool:
     """Return whether one of the other names contains this name, or its singular: `caption_lengths`
     contains the singular of `captions`.
     """
@@ -179,7 +180,7 @@ def masks_of(found: Roles) -> list[str]:
     # do not do: `tgt_key_padding_mask` is the target's
     of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
-    is_of_query = len(masks) == 1 and any(_is_in(name, masks) for name in found["query"])
+    is_of_query = len(masks) == 1 and any(is_in(name, masks) for name in found["query"])
     return [] if is_of_query else masks
 
 
@@ -396,7 +397,8 @@ def is_named_causal(attention: Any, padding: str = "") -> bool:
     if not line & CHOICES:
         told |= line
     flags = [*inspect.signature(owner).parameters, *vars(attention)]
-    if "causal" not in told or told & NEGATIONS or any("causal" in words(name) for name in flags):
+    is_said = bool(told & {"causal", "autoregressive"})
+    if not is_said or told & NEGATIONS or any("causal" in words(name) for name in flags):
         return False
     given = inspect.signature(function_of(attention)).parameters.values()
     return not any(
