@@ -590,6 +590,13 @@ CASES = [
     Case(
         "batch",
         FIRST,
+        "x: (places, batch, width)",
+        "A layer for features of shape (batch, places, width)",
+        "A layer for features of shape (places, batch, width)",
+    ),
+    Case(
+        "batch",
+        FIRST,
         '"x: (places, batch, width)"',
         "batch, places, width = x.shape",
         "places, batch, width = x.shape",

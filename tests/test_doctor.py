@@ -403,6 +403,15 @@ CALLS = [
         "    return of_short @ short + of_long @ long",
         "long_mask=torch.ones(len(keys), 7).bool(), short_mask=valid)",
     ),
+    # axes of one name are as long: the values, each with its place of the memory
+    (
+        "states, memory, offers, memory_mask",
+        "states (B, T, D), memory (B, S, D), offers (B, S, V)",
+        "logs = (states @ memory.mT / 4.0).masked_fill(~memory_mask[:, None], -1e9)\n"
+        "    logs = logs.log_softmax(-1)[..., None]\n"
+        "    return (logs + offers[:, None]).logsumexp(2)",
+        "attention(states=query, memory=keys, offers=values, memory_mask=valid)",
+    ),
     # what a docstring says of True tells a mask
     (
         "vehicles, cities, visited=None",
@@ -458,6 +467,25 @@ def test_a_width_that_three_divides_is_not_split_into_three_rows():
     report = seq2attn.check_attention(attention, widths=(48, 48))
     assert "hidden=query[:, 0][None]" in report.adapter
     assert not report.faults, report
+
+
+def test_what_is_wrapped_or_no_function_is_examined():
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.project = nn.Linear(width, width)
+
+        def forward(self, x):
+            return (self.project(x) @ x.mT / 4.0).softmax(-1) @ x
+
+    @functools.wraps(Attention)
+    def made(*given, **named):
+        return Attention(*given, **named)
+
+    assert seq2attn.check_attention(made, **WIDTHS).adapter.startswith("attention = Attention(")
+    failing = functools.partial(lambda x, width: x[width], width="none")
+    with pytest.raises(seq2attn.Seq2AttnError, match="cannot be called: TypeError"):
+        seq2attn.check_attention(failing)
 
 
 def test_a_config_answers_as_a_dictionary_and_counts_are_small():

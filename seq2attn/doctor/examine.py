@@ -107,6 +107,8 @@ def check_attention(
     try:
         if "self" in inspect.signature(attention).parameters:
             raise TypeError("it is a method of no instance")
+        if isinstance(inspect.unwrap(attention), type):  # a function around a class makes modules
+            attention = inspect.unwrap(attention)
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}  # by code: the first one counts, of the first width

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -182,6 +183,7 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         choices = {name: [""] for name in names}  # "": the argument is left out
+        places = _places_said(meaning, queries or length, length)
         # other memories, with masks of their own
         masks = of_names["mask"] + of_names["lengths"]
         seconds = [name for name in of_names["other"] if is_in(name, masks)]
@@ -198,7 +200,7 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
                     forms = [keys, *forms]
                 elif role == "history" or role == "other" != role_of(name):  # what goes with either
                     forms = [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
-                choices[name] = as_said(name, forms, meaning.said, inputs)
+                choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
 
 
@@ -256,10 +258,30 @@ def means_padding(mask: str) -> bool:
     return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
 
 
-def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[str]:
+def _places_said(meaning: Meaning, queries: int, length: int) -> dict[str, int]:
+    """Return the sizes of the axes of places that docstrings name, of queries and of keys: "t" and
+    "s" of "states (B, T, D), memory (B, S, D)"; none if both have one name.
+    """
+    found: list[dict[str, int]] = []
+    for role, size in (("keys", length), ("query", queries)):
+        named = [axes_of(name, meaning.said)[0] for name in meaning.roles[role][:1]]
+        places = [axis for axes in named if len(axes) == 3 for axis in axes[:2]]
+        found.append({axis: size for axis in places if axis.isidentifier() and axis not in BATCH})
+    keys, query = found
+    return {axis: size for axis, size in (keys | query).items() if keys.get(axis, size) == size}
+
+
+def as_said(
+    name: str,
+    texts: Sequence[str],
+    said: str,
+    inputs: Inputs,
+    places: Mapping[str, int] = MappingProxyType({}),
+) -> list[str]:
     """Return those of the expressions, such as `valid[:, None]`, that have the axes which the
     docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the batch
-    in the same place. Those that have length 1 just where 1 is said come first.
+    in the same place. Those that have length 1 just where 1 is said come first, and where an axis
+    is named as one of queries or keys (`places`), those that are as long.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -277,6 +299,7 @@ def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[
         has_batch = all(size == B for axis, size in said_sizes if axis in BATCH)
         if has_batch and len(sizes) == len(axes):
             misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
+            misfits += [size != places.get(axis, size) for axis, size in said_sizes]
             fitting.append((sum(misfits), text))
     return [text for _, text in sorted(fitting, key=lambda one: one[0])]
 

@@ -268,6 +268,8 @@ SHAPE = (
 """a name, its axes in brackets, a few words later at most, and the word after them"""
 BEFORE = r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] inputs?\b()"
 """axes before what they are of, as in "on (batch, tokens, dim) inputs" """
+FOR = r"\b(?:for|on|over) [^.()\[\]\n]{0,40} of shape [(\[]([^()\[\]]+,[^()\[\]]*)[)\]]()"
+"""as in "a layer for token features of shape (batch, tokens, dim)" """
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
     r"(?:[=:→]+|->|to|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
@@ -323,7 +325,8 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
     if not found and role_of(name) in ("keys", "query", "weak", ""):
-        found = re.search(SHAPE.format("[Ii]nputs?"), text) or re.search(BEFORE, text)
+        patterns = (SHAPE.format("[Ii]nputs?"), BEFORE, FOR)
+        found = next(filter(None, (re.search(one, text) for one in patterns)), None)
     if not found:
         return [], ""
     apart = re.split(r",| x ", found[1])

@@ -279,7 +279,8 @@ def _progress(problem: Problem) -> tuple[bool, int]:
 
 def _lines(call: Call, error: Exception) -> list[int]:
     """Return the lines of the attention's file that an exception passed, the outermost first."""
-    file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
+    code = getattr(inspect.unwrap(function_of(call.attention)), "__code__", None)
+    file = getattr(code, "co_filename", None)  # a callable object has none
     frames = traceback.walk_tb(error.__traceback__)
     return [line for frame, line in frames if frame.f_code.co_filename == file]
 
