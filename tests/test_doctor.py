@@ -484,7 +484,7 @@ def test_what_is_wrapped_or_no_function_is_examined():
 
     assert seq2attn.check_attention(made, **WIDTHS).adapter.startswith("attention = Attention(")
     failing = functools.partial(lambda x, width: x[width], width="none")
-    with pytest.raises(seq2attn.Seq2AttnError, match="cannot be called: TypeError"):
+    with pytest.raises(seq2attn.Seq2AttnError, match="cannot be called: IndexError"):
         seq2attn.check_attention(failing)
 
 
