@@ -109,6 +109,25 @@ class Attention(nn.Module):
         return (weights.unsqueeze(2) * keys).sum(1)
 """
 """no query"""
+LOOKUP = """\
+import torch
+from torch import nn
+
+class Lookup(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(8, width))
+        self.q, self.k = nn.Linear(width, width), nn.Linear(width, width)
+
+    def scores(self, x):
+        return self.q(x) @ self.k(self.places).mT / 4
+
+    def forward(self, x):
+        return x + 0.01 * (self.scores(x).softmax(-1) @ torch.ones(8, x.size(2)).cumsum(0).sin())
+
+Attention = Lookup
+"""
+"""a table of keys that are learned"""
 SLOTS = """\
 import torch
 from torch import nn
@@ -1208,6 +1227,7 @@ CASES = [
         "key_padding_mask=None):\n        self.__dict__.update(v=nn.Identity())",
         "key_padding_mask=None, projected=None):\n        self.__dict__.update(v=nn.Identity())",
     ),
+    Case("dead-parameter", LOOKUP, "def scores", "@torch.no_grad()\n    def scores", "def scores"),
     Case("unregistered", ONE, "nn.Dropout()", "[nn.Linear(3, 3)]", "nn.Dropout()"),
     Case("unregistered", ONE, "nn.Dropout()", "torch.ones(3, requires_grad=True)", "torch.ones(3)"),
     # ---- scores ----

@@ -191,8 +191,9 @@ def parameters(subject: Subject) -> Found:
 
     Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
     keys, if an argument that is no mask is left out, if keys are given that are projected already,
-    or if most parameters get no gradient, as in a module that holds more than the attention. A
-    number that is given as 0 may be a factor, and is 1 here.
+    or if most parameters get no gradient, as in a module that holds more than the attention: then
+    those alone count that change the result. A number that is given as 0 may be a factor, and is 1
+    here.
     """
     if subject.is_image:
         return
@@ -213,7 +214,9 @@ def parameters(subject: Subject) -> Found:
         found.append(_gradients(subject, given, list(named.values())))
     dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
     if len(dead) > len(named) / 2:
-        return
+        dead = [name for name in dead if _is_used(subject, name)]
+        if not dead:
+            return
     # some keep in evaluation what they computed once: in training, gradients may reach the rest
     with unchanged(subject.module):
         subject.module.train()
@@ -228,6 +231,15 @@ def parameters(subject: Subject) -> Found:
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
+
+
+def _is_used(subject: Subject, name: str) -> bool:
+    """Return whether other numbers in a parameter give another result."""
+    before = subject.free.output
+    with unchanged(subject.module):
+        parameter = subject.module.get_parameter(name)
+        parameter.data = parameter.data + torch.randn_like(parameter)
+        return subject.differ(subject.output(subject.given.free), before) > CLOSE
 
 
 def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Tensor | None]:
