@@ -400,7 +400,8 @@ CALLS = [
         "    mask = torch.cat([short_mask, long_mask], 1)[:, None]\n"
         "    weights = scores.masked_fill(~mask, -1e9).softmax(-1)\n"
         "    of_short, of_long = weights.split([short.size(1), long.size(1)], 2)\n"
-        "    return of_short @ short + of_long @ long",
+        "    two = weights[:, None].expand(-1, 2, -1, -1)  # heads, and not two queries\n"
+        "    return of_short @ short + of_long @ long, two",
         "long_mask=torch.ones(len(keys), 7).bool(), short_mask=valid)",
     ),
     # axes of one name are as long: the values, each with its place of the memory

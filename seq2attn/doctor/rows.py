@@ -190,8 +190,10 @@ def queries(subject: Subject) -> Found:
                 yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
         elif subject.seen.all():  # the last query is no later than the others
             fewer = given._replace(query=given.query[:, :-1])
+            # the first result alone: another may have as many heads as these are queries
+            output = replace(subject, outputs=subject.outputs[:1]).output
             with contextlib.suppress(Exception):  # what it is given beside them fits all
-                by = subject.differ(subject.output(fewer), subject.free.output[:, :-1])
+                by = subject.differ(output(fewer), output(given)[:, :-1])
                 if by > CLOSE:
                     yield "queries-mixed", by
 
