@@ -724,6 +724,13 @@ CASES = [
         "class Attention(nn.Module):\n    'Attends.'",
         "class Attention(nn.Module):\n    'Linear: no softmax'",
     ),
+    Case(
+        "negative",
+        ONE.replace(SOFT, "scores"),
+        "nn.Dropout()",
+        "nn.Dropout()",
+        "type('ActivationUnit', (nn.Identity,), {})()",
+    ),
     Case(  # DeepViT normalises the weights of all heads
         "negative",
         CROSS,

@@ -543,6 +543,25 @@ class Attention(torch.nn.Module):
     assert not report.faults
 
 
+@pytest.mark.parametrize(
+    "asked, made", [("[1]", "(16, 16)"), (".hidden_size", "SimpleNamespace(width=16")]
+)
+def test_a_constructor_may_take_a_pair_or_an_object(asked, made):
+    code = f"""
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.layer = torch.nn.Linear(width, inner{asked})
+
+    def forward(self, x):
+        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
+"""
+    report = examined(code)
+    assert f"width=16, inner={made}" in report.adapter
+    assert not report.faults
+
+
 def test_a_width_that_only_an_error_names_is_tried():
     code = """
 import torch

@@ -221,13 +221,17 @@ def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -
     return rest or width
 
 
+HAS_PARTS = re.compile("'int' object (is not subscriptable|is not iterable|has no attribute)")
+
+
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each.
 
     sizes: what the constructor is given; if it is empty, that is guessed from the names of its
     arguments (see `guess`), in several ways. The first is for long sources. The next two are for
     sources of exactly the length that the doctor draws, with a small number where a name tells
-    nothing. If none of these works, a width is tried that more sizes of heads divide.
+    nothing. If none of these works, a width is tried that more sizes of heads divide, and then, if
+    a number was asked for its parts or its attributes, a pair, or an object, in place of each.
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
@@ -236,11 +240,16 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
-    last = EVEN, LONG, EVEN
-    for way in ((width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS), last):
-        given = {name: guess(name, *way) for name in needed}
-        if given in tried or (works and way is last):
+    ways = [(width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS)]
+    usual = [{name: guess(name, *way) for name in needed} for way in ways]
+    last = {name: guess(name, EVEN, LONG, EVEN) for name in needed}
+    parts = [(width, width), SimpleNamespace(width=width)]
+    parted = [{**usual[0], name: part} for part in parts for name in needed]
+    for number, given in enumerate([*usual, last, *parted]):
+        if given in tried or (works and number >= len(usual)):
             continue
+        if number > len(usual) and not HAS_PARTS.search(problems[0]):
+            break
         tried.append(given)
         placed = [*sizes, *(given[name] for name in by_place)]
         named = {name: value for name, value in given.items() if name not in by_place}

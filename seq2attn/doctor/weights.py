@@ -95,7 +95,7 @@ def _needs_no_softmax(subject: Subject) -> bool:
     names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
     is_named = any(words(name) & WITHOUT_SOFTMAX for name in names)
     parts = [type(part).__name__ for part in subject.module.modules()]
-    is_local = any("LocalActivation" in name for name in parts)  # Zhou et al. 2018
+    is_local = any(re.search("LocalActivation|ActivationUnit", name) for name in parts)  # of DIN
     return is_named or is_local or bool(re.search(ANY_SUM, subject.said))
 
 
