@@ -729,7 +729,7 @@ CASES = [
         ONE.replace(SOFT, "scores"),
         "nn.Dropout()",
         "nn.Dropout()",
-        "type('ActivationUnit', (nn.Identity,), {})()",
+        "type('ActivationUnit', (nn.Identity,), {'__module__': 'din'})()",
     ),
     Case(  # DeepViT normalises the weights of all heads
         "negative",
