@@ -264,6 +264,13 @@ CALLS = [
         "    return (query @ nodes.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ nodes",
         "n_valid=valid.sum(-1)",
     ),
+    (
+        "query, nodes, lengths",
+        """query: (B, L, D); nodes: (B, S, D); lengths: (B, 1)""",
+        "hidden = torch.arange(nodes.size(1)) >= lengths\n"
+        "    return (query @ nodes.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ nodes",
+        "lengths=valid.sum(-1, keepdim=True)",
+    ),
     # of what has an unknown name, the effect tells that it is a mask
     (
         "state, nodes, visited",
@@ -403,6 +410,15 @@ CALLS = [
         "    two = weights[:, None].expand(-1, 2, -1, -1)  # heads, and not two queries\n"
         "    return of_short @ short + of_long @ long, two",
         "long_mask=torch.ones(len(keys), 7).bool(), short_mask=valid)",
+    ),
+    # and its mask means what that of the first one does: no form hides all of the first
+    (
+        "x, text, image, text_mask, image_mask",
+        "",
+        "memory = torch.cat([image, text], 1)\n"
+        "    mask = torch.cat([image_mask, text_mask], 1)[:, None]\n"
+        "    return (x @ memory.mT).masked_fill(mask, -1e9).softmax(-1) @ memory",
+        "image_mask=~torch.ones(len(keys), 7).bool(), text_mask=~valid)",
     ),
     # axes of one name are as long: the values, each with its place of the memory
     (

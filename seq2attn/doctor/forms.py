@@ -231,7 +231,8 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     of templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
     """
     if meaning.mask in meaning.roles["lengths"]:
-        return list(WORDS["of_lengths"])
+        is_column = len(axes_of(meaning.mask, meaning.said)[0]) == 2
+        return [*is_column * WORDS["column_of_lengths"], *WORDS["of_lengths"]]
     forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
         if form.startswith("NO"):  # the others turn a mask into numbers

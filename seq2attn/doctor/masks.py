@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2attn.doctor.call import B, Inputs
-from seq2attn.doctor.names import WORDS, axes_of, is_named_causal, words
+from seq2attn.doctor.names import OF_LENGTHS, WORDS, axes_of, is_named_causal, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
@@ -202,7 +202,7 @@ def padded_first(subject: Subject) -> Found:
     """Tokens of self-attention get no NaN from padding before them. A mask that is given as lengths
     cannot say where padding stands, and is left out.
     """
-    is_of_lengths = subject.call.form in WORDS["of_lengths"]
+    is_of_lengths = subject.call.form in OF_LENGTHS
     if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
     valid = subject.given.valid.clone()
@@ -291,7 +291,7 @@ def named(subject: Subject) -> Found:
     row, key = ahead.nonzero().mT
     extent = int(ahead.sum(1).max()), int((key - row).max())
     weights, mask = subject.free.weights, subject.call.mask
-    is_of_lengths = subject.call.form in WORDS["of_lengths"]
+    is_of_lengths = subject.call.form in OF_LENGTHS
     is_of_padding = is_of_lengths or len(axes_of(mask, subject.said)[0]) == 2
     decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not decides and is_named_causal(subject.call.attention, padding=mask):

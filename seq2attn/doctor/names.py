@@ -35,6 +35,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
     OF_NUMBERS,
     PADDED,
 ) = (set(words.split()) for words in WORDS["words"].values())
+OF_LENGTHS = {*WORDS["of_lengths"], *WORDS["column_of_lengths"]}
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS, EVEN = 4, 64
 LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor

@@ -12,8 +12,8 @@ import torch
 from seq2attn.doctor.call import B, Call, padded
 from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.names import OF_TOKENS, WORDS, documented_by, masks_of, words
-from seq2attn.doctor.subject import Result, Subject
+from seq2attn.doctor.names import OF_LENGTHS, OF_TOKENS, WORDS, documented_by, masks_of, words
+from seq2attn.doctor.subject import ALL, Result, Subject
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
@@ -65,6 +65,8 @@ def _tried(
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
+    second = filled(WORDS["second"]["mask"], meaning)
+    seconds = [name for name, text in subject.call.given.items() if text.lstrip("~") == second]
     for form in as_said(mask, forms, meaning.said, given) or forms:
         # the last form, shares of the longest, is tried only where one of whole numbers did nothing
         if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
@@ -72,7 +74,11 @@ def _tried(
         is_no_sum = is_of_truth or "padding-leak" in codes
         if WORDS["added"] in form and is_no_sum and codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
-        other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
+        # the mask of a second memory means what this one does
+        alike = dict.fromkeys(seconds, "~" * ("~" in form) + second)
+        texts = {**subject.call.given, **alike}
+        call = replace(subject.call, given=texts, mask=mask, form=form)
+        other = replace(subject, call=call, given=given)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for _, one in tried):
@@ -80,6 +86,8 @@ def _tried(
             if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
+            if not found and not other.change(given.free.moved(ALL, "keys")).any():
+                found = ["mask-inverted"]  # it hides all keys, where another memory is left
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
                 # a mask may take lengths as numbers, and yet this is none of its forms
                 raise ValueError("lengths have no effect in place of a mask")
@@ -152,7 +160,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_number = quoted.startswith("0") and is_padding  # it says that 0 is at tokens
         is_told = is_padding is not None and not is_number and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
-    elif holds and is_padding not in (None, is_inverse) and call.form not in WORDS["of_lengths"]:
+    elif holds and is_padding not in (None, is_inverse) and call.form not in OF_LENGTHS:
         yield "mask-inverted", about
     elif is_inverse and not is_padding:
         yield "polarity"
