@@ -453,7 +453,16 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("names, said, body, call", CALLS, ids=[names for names, *_ in CALLS])
+DEAR = {  # two memories with two masks: many forms are tried
+    "context, question, context_mask, question_mask",
+    "x, text, image, text_mask, image_mask",
+}
+
+
+@pytest.mark.parametrize(
+    "names, said, body, call",
+    [pytest.param(*one, marks=[pytest.mark.slow] * (one[0] in DEAR), id=one[0]) for one in CALLS],
+)
 def test_what_an_argument_may_be_is_tried(names, said, body, call):
     source = f"def attention({names}):\n    {said!r}\n    {body}"
     made = {"torch": torch, "layer": nn.Linear(16, 16)}

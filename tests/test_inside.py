@@ -409,6 +409,7 @@ training: {steps: 110, batch_size: 24, learning_rate: 0.03, validation_samples: 
 """
 
 
+@pytest.mark.slow  # it trains; what it patches is patched in the other tests
 def test_attention_matters_to_a_trained_model(cli, blank_figures):
     values = yaml.safe_load(SMALL)
     run = seq2attn.train(values, name="small", progress=False)

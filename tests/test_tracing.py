@@ -107,7 +107,11 @@ def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quic
 @pytest.mark.parametrize(
     "setting, reason",
     [
-        ("model.attention.score=noisy", r"it lacks the operation poisson \(odd.py, line 22: "),
+        pytest.param(
+            "model.attention.score=noisy",
+            r"it lacks the operation poisson \(odd.py, line 22: ",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "training.losses=[masked]",
             r"it lacks the operation index by a mask \(odd.py, line 33: return -decoded",
