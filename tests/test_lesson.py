@@ -158,6 +158,9 @@ def test_homework_is_graded(cli, tmp_path):
     assert "12 of 14 did not pass" in done.err
     said = (tmp_path / "feedback/ben.txt").read_text("utf-8")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
+    said = (tmp_path / "feedback/carl.txt").read_text("utf-8")
+    assert said.count("Write it first.") == 2
+    assert "Edit this" not in said
 
 
 # ---- what was trained: minutes each, so `make test-slow` ----

@@ -294,6 +294,8 @@ def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
+    if isinstance(error, NotImplementedError):  # no call helps
+        return Seq2AttnError(f"the attention cannot be called: {why}", hint="Write it first.")
     # the usual form of the likeliest mask: the form that was tried last failed, as all others did
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     given = {**call.given, **dict.fromkeys(unknown, "___")}
