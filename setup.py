@@ -57,7 +57,7 @@ class BuildKernels(build_ext):
         made = library.with_suffix(".new")
         try:
             compile_library(made)
-            made.replace(library)  # at once: a training that starts now finds the one or the other
+            made.replace(library)  # a training that starts now finds the old or the new one
             note.unlink(missing_ok=True)
         except NotCompiled as reason:
             library.unlink(missing_ok=True)

@@ -151,8 +151,8 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
 
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
     """Return how the subject breaks a rule, in one line; the empty string if it does not. An
-    exception in the rule breaks it, too, but for those that are no fault of the part, which are
-    raised: too little memory, and Ctrl-C. The rule draws random numbers of seed 0.
+    exception in the rule counts as a breach, too. Too little memory and Ctrl-C are raised: they are
+    no fault of the part. The rule draws random numbers of seed 0.
 
     part: the class whose file and line the reason names, if given.
     """

@@ -238,8 +238,7 @@ function listenToText() {
 
 // Let the controls set the state. `bind`: whenever the control with this id changes, the field of
 // the state becomes what `read` makes of the control. "Padding" and "beside" both say how many
-// empty positions there are: each switches the other off. Masking as in training is kept as null,
-// which is no change.
+// empty positions there are: each switches the other off. Null stands for masking as in training.
 function listenToControls() {
   const bind = (id, field, read) => {
     by(id).oninput = ({target}) => {
