@@ -47,6 +47,8 @@ class Browser:
         self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})[
             "sessionId"
         ]
+        # without a screen no window has the focus, and a newer Chromium then tells of none
+        self.devtools("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def _ask(self, method, path, body=None):
         request = urllib.request.Request(
