@@ -534,6 +534,11 @@ def first(line):
     return f"        {line}\n{SCORE}"
 
 
+PRIOR = "torch.linspace(0, 1, keys.size(1))"
+BEST = """\
+        largest, best = scores.topk(min(4, scores.size(1)), 1)
+        weights = torch.zeros_like(scores).scatter(1, {}, largest.softmax(1))
+"""
 UNDERFLOWS = "w = torch.softmax(scores * valid, 1) * valid; weights = w / (w.sum(1, True) + 1e-13)"
 CASES = [
     # ---- what everything rests on ----
@@ -626,6 +631,25 @@ CASES = [
         ".roll((self.shift, self.shift), (1, 2))",
         "",
         ".roll((self.shift, self.shift), dims=(1, 2))",
+    ),
+    Case(  # an image that is given as a sequence, in windows of 3 * 3
+        "windows-moved",
+        WINDOWS.replace("window_size=4", "window_size=3")
+        .replace('"x: (B, H, W, width)"', "x = x.unflatten(1, (int(x.size(1) ** 0.5), -1))")
+        .replace("moved = x.roll((-self.shift, -self.shift), (1, 2))", "moved = x")
+        .replace(".roll((self.shift, self.shift), (1, 2))", "")
+        .replace("return x +", "return")
+        .replace("(x.shape)", "(x.shape).flatten(1, 2)"),
+        ".view(windows.shape).transpose(2, 3)",
+        ".view(windows.shape)",
+        ".view(windows.shape).mT.mT.transpose(2, 3)",
+    ),
+    Case(
+        "top-places",
+        ONE,
+        ONES,
+        BEST.format("largest.argsort(1)"),
+        BEST.format("best"),
     ),
     Case(
         "batch-place",
@@ -752,6 +776,14 @@ CASES = [
     ),
     Case("sums", ONE, SOFT, f"{SOFT} * 0.995", f"{SOFT} * 0.9999"),
     Case("sums", ONE, SOFT, "torch.sigmoid(scores)", SOFT),
+    Case("added-after-softmax", ONE, ONES, f"{ONES}        weights = weights + {PRIOR}\n", ONES),
+    Case(
+        "added-after-softmax",
+        CROSS,
+        HEAD_MAX,
+        f"{HEAD_MAX} + {PRIOR}",
+        f"({PRIOR}+ scores).softmax(-1)",
+    ),
     Case("sums", TALKING, "- weights * less", "- weights * less", "* 1"),
     Case(
         "sums-with-mask",
@@ -1007,11 +1039,18 @@ CASES = [
         "valid is not None:",
     ),
     Case(
-        "mask-in-training",
+        "dropout-before-softmax",
         SELF.replace("apart > 99", "apart > 0"),
         "scores.masked_fill(closed, -math.inf)",
         "nn.functional.dropout(scores.masked_fill(closed, -1e9), 0.5, self.training)",
-        "nn.functional.dropout(scores, 0.5, self.training).masked_fill(closed, -1e9)",
+        "scores.masked_fill(closed, -1e9)",
+    ),
+    Case(
+        "dropout-before-softmax",
+        ONE,
+        SOFT,
+        "self.dropout(scores).softmax(1)",
+        f"self.dropout({SOFT})",
     ),
     Case(
         "heads-repeated",

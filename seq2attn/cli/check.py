@@ -15,6 +15,7 @@ from seq2attn.display.console import say
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.runs.machine import available_cores
+from seq2attn.text import quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 HINT = (
@@ -218,6 +219,10 @@ def _find(word: str) -> list[str]:
         CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
     names = {part: part.partition("/")[2] for part in _known()}
     matching = [part for part, name in names.items() if word in (part, name)]
+    if not matching and ":" in word:
+        raise Seq2AttnError(
+            f"unknown part {quoted(word)}; to examine an attention in a file: --attention {word}"
+        )
     if not matching:
         raise unknown("part", word, names, names.values())
     return matching

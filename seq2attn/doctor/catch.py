@@ -59,17 +59,20 @@ class Watch(TorchDispatchMode):
         self.length, self.usual_rows, self.constant = length, {1, queries}, constant
         self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
+        self.softmaxes: list[tuple[Tensor, Tensor]] = []
+        """what each softmax was given, and returned"""
         self.is_twice = False
         """a softmax was applied to what another one returned"""
         self.is_over_one = False
         """a softmax of numbers for each key was applied over an axis of length 1"""
         self.is_of_least = False
         """a softmax was given the smallest of some numbers, the others left out"""
+        self.is_selected = False
+        """the largest of some numbers, one for each key, were chosen"""
         self.is_sorted = False
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
-        self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
         self._least: list[Tensor] = []  # the smallest numbers, of each `topk` that asks for them
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each with its operands, by where the product lies in memory: they
@@ -95,12 +98,15 @@ class Watch(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if kind in SORTS:
             self.is_sorted |= list(args[0].shape) == [B] or self._is_of_queries(args[0].shape)
-        if kind is aten.topk and args[3:4] == [False]:
-            self._least.append(result[0].flatten().sort().values)
+        if kind is aten.topk:
+            chosen = result[0]
+            self.is_selected |= chosen.size(-1) < args[0].size(-1) == self.length
+            if args[3:4] == [False]:
+                self._least.append(chosen.flatten().sort().values)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:
-            places = [place_of(shares) for _, shares in self._softmaxes]
+            places = [place_of(shares) for _, shares in self.softmaxes]
             self.is_twice |= place_of(args[0]) in places
             self.is_over_one |= (
                 args[0].shape[args[1] :][:1] == (1,) and self.length in args[0].shape
@@ -108,7 +114,7 @@ class Watch(TorchDispatchMode):
             for least in self._least:
                 kept = args[0][args[0] > HIDDEN].sort().values
                 self.is_of_least |= torch.equal(kept, least)
-            self._softmaxes.append((args[0], result))
+            self.softmaxes.append((args[0], result))
         if kind is aten.mul and isinstance(args[1], Tensor):
             self._elementwise[result.data_ptr()] = [result, *args]
         if len(self.uses) > index and self.freeze:
@@ -156,7 +162,7 @@ class Watch(TorchDispatchMode):
             return operands
         _, index, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
-        over_keys = [scores for scores, _ in self._softmaxes if scores.size(-1) == self.length]
+        over_keys = [scores for scores, _ in self.softmaxes if scores.size(-1) == self.length]
         # what a softmax was given is scores, which no softmax made
         has_softmax = bool(over_keys) and place_of(rows) not in map(place_of, over_keys)
         self.uses.append(Use(weights, operands[1 - index], has_softmax))

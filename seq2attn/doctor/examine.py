@@ -46,6 +46,7 @@ RULES: tuple[engine.Rule, ...] = (
     weights.residual,
     weights.normed,
     numbers.twice,
+    positions.selected,
     masks.told,
     masks.padding,
     weights.returned,

@@ -2,6 +2,7 @@
 row sees at all.
 """
 
+import contextlib
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -25,6 +26,7 @@ ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
+MOST_WINDOW = 7  # places on the side of a window of an image that is tried
 FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a window
 
 
@@ -241,9 +243,15 @@ def places(subject: Subject) -> Found:
 
 def windows(subject: Subject) -> Found:
     """Places of an image that see the same others see each other, as they are in one window."""
-    if not subject.call.after or not subject.own.any() or subject.is_causal:
+    if not subject.own.any() or subject.is_causal:
         return
     seen = subject.seen
+    if not subject.call.after:  # an image of four windows may be given as a sequence
+        if not (seen.all() and 0 < subject.window <= MOST_WINDOW):
+            return
+        with contextlib.suppress(Exception):  # it takes no other length
+            four = subject.draw((2 * subject.window) ** 2).free
+            seen = replace(subject, given=four).seen
     for one, other in combinations(range(len(seen)), 2):
         pair = [one, other]  # a residual connection shows each its own place
         others = seen[pair].index_fill(1, torch.tensor(pair), False)
@@ -273,9 +281,9 @@ def _band(subject: Subject) -> Found:
     elif (before, after) == (0, last):
         yield "sees-later-only"
     elif before == last > after:
-        yield "sees-ahead", after
+        yield ("window-open", after, "after") if subject.window else ("sees-ahead", after)
     elif after == last > before:
-        yield "window-open", before
+        yield "window-open", before, "before"
     elif (before, after) != (last, last):
         yield "window", before + after + 1, before, after
 

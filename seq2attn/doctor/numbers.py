@@ -14,7 +14,7 @@ from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of,
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, unchanged
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Result, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
 MANY = 500  # keys of a long source
@@ -24,6 +24,7 @@ MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
 SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
 SHARE = 0.03  # by which a gradient may differ from them
+DROPPED = 0.05  # share of scores that dropout sets to 0, at least
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
@@ -295,11 +296,16 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 def training(subject: Subject) -> Found:
     """In training, padding and later places are masked as well, also where there is dropout."""
     given = subject.given
+    zeros = _zeros(subject.masked)
     for rate in (0.0, 0.5):
         with unchanged(subject.module), dropout(subject.module, rate):
             for part in subject.module.modules():  # but for batch norms, which would mix rows
                 part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
-            most = float(subject.on_padding(subject.run(given)).max())
+            result = subject.run(given)
+            if _zeros(result) > zeros + DROPPED:
+                yield "dropout-before-softmax"
+                return
+            most = float(subject.on_padding(result).max())
             if most > TINY:
                 yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
                 return
@@ -311,6 +317,12 @@ def training(subject: Subject) -> Found:
                 if (by := subject.differ(*results)) > CLOSE:
                     yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
                     return
+
+
+def _zeros(result: Result) -> float:
+    """Return the largest share of zeros in what a softmax was given."""
+    shares = [float((scores == 0).float().mean()) for scores, _ in result.watch.softmaxes]
+    return max(shares, default=0.0)
 
 
 # ---- scores ----

@@ -63,6 +63,16 @@ def positions(subject: Subject) -> Found:
             yield "positions-in-values", by
 
 
+def selected(subject: Subject) -> Found:
+    """Where the best keys are selected, and nothing encodes positions, their order is no matter."""
+    is_whole = subject.seen.all() or subject.is_causal
+    if not (subject.free.watch.is_selected and subject.by_position and is_whole):
+        return
+    has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
+    if not has_places and not any(words(name) & ENCODED for name in subject.arguments):
+        yield "top-places"
+
+
 def moved(subject: Subject) -> Found:
     """Where the order of keys matters, it is not because heads were split across places."""
     if subject.by_position and subject.free.watch.is_moved:

@@ -105,8 +105,19 @@ class Subject:
     @property
     def is_local(self) -> bool:
         """Whether a number of a part is named after blocks, segments or windows of places"""
-        held = chain.from_iterable(vars(part).items() for part in self.module.modules())
-        return any(type(one) is int and words(name) & LOCAL for name, one in held)
+        return any(self._numbers(LOCAL))
+
+    @property
+    def window(self) -> int:
+        """The first number of a part that is named after a window of places; 0 without one"""
+        return next(self._numbers({"window", "win", "ws"}), 0)
+
+    def _numbers(self, named: set[str]) -> Iterator[int]:
+        """Yield the whole numbers of parts that have one of these words in their names."""
+        for part in self.module.modules():
+            for name, value in vars(part).items():
+                if type(value) is int and words(name) & named:
+                    yield value
 
     @property
     def has_group_norm(self) -> bool:

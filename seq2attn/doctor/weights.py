@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.call import ORDERS, B, Inputs, arrange
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.names import ROLES, SOURCES, role_of, said_of, source_of, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
@@ -74,6 +74,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         # a key without weight changes the result: it is still part of the softmax
         return "mask-after-softmax"
+    if any(_is_added(subject, use) for use in range(len(subject.free.uses))):
+        return "added-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
@@ -86,6 +88,21 @@ def _cause(subject: Subject, weights: Tensor) -> str:
         if all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
+
+
+def _is_added(subject: Subject, use: int) -> bool:
+    """Return whether the weights of a use are what a softmax returned and something else, which is
+    the same in all rows of the batch, as a bias of positions is.
+    """
+    weights, watch = subject.free.uses[use].weights, subject.free.watch  # (N, S)
+    for _, shares in watch.softmaxes:
+        if shares.size(-1) == subject.length and shares.numel() == weights.numel():
+            added = weights - shares.reshape(weights.shape)
+            order = subject.orders[use] or ORDERS[0]
+            rows = arrange(added, order, B, subject.queries(subject.given))  # (B, H, L, S)
+            if gap(rows, rows[:1]) < TINY < EXACT < rows.abs().max():
+                return True
+    return False
 
 
 def _needs_no_softmax(subject: Subject) -> bool:
