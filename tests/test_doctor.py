@@ -16,7 +16,7 @@ import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import SOS, UNK
-from seq2attn.doctor import examine, numbers
+from seq2attn.doctor import examine, score
 from seq2attn.findings import engine
 from seq2attn.findings.engine import CATALOGUE, TEXTS
 from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
@@ -167,7 +167,7 @@ def test_our_own_parts_have_no_fault(kind, name):
 
 @pytest.mark.parametrize("name", [name for name in SCORES.names() if name != "none"])
 def test_our_own_scores_are_named(monkeypatch, name):
-    monkeypatch.setattr(examine, "RULES", (numbers.score,))
+    monkeypatch.setattr(examine, "RULES", (score.score,))
     report = report_of("score", name)
     assert report.findings[-1].text == f"The score is {name}.", report
 

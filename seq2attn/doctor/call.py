@@ -1,5 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
+import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -7,7 +8,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
 ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
@@ -214,3 +215,24 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
             return order
         fits_row = fits_row or order
     return fits_row or ORDERS[0]
+
+
+def function_of(attention: Any) -> Any:
+    """Return what is called: of a module, its `forward`."""
+    return attention.forward if isinstance(attention, nn.Module) else attention
+
+
+def module_of(attention: Any) -> nn.Module:
+    """Return the attention; of a function, one module that holds those that it calls: none for a
+    callable of another kind.
+    """
+    attention = getattr(attention, "__self__", attention)  # of a method, such as `layer.attend`
+    if isinstance(attention, nn.Module):
+        return attention
+    modules = nn.ModuleList()
+    if inspect.isfunction(attention):
+        seen = inspect.getclosurevars(attention)
+        for value in (*seen.nonlocals.values(), *seen.globals.values()):
+            if isinstance(value, nn.Module):
+                modules.append(value)
+    return modules

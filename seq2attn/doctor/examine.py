@@ -13,10 +13,22 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps, weights
+from seq2attn.doctor import (
+    gradients,
+    masks,
+    numbers,
+    pairs,
+    positions,
+    rows,
+    scale,
+    score,
+    steps,
+    weights,
+)
+from seq2attn.doctor.call import module_of
 from seq2attn.doctor.catch import transparent
+from seq2attn.doctor.constructors import instances
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import ROUNDS, find_subject, lacks, with_all, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
@@ -66,16 +78,16 @@ RULES: tuple[engine.Rule, ...] = (
     positions.positions,
     positions.moved,
     numbers.strides,
-    numbers.unregistered,
-    numbers.gradient,
+    gradients.unregistered,
+    gradients.gradient,
     numbers.overflow,
     numbers.half,
-    numbers.parameters,
-    numbers.training,
-    numbers.score,
+    gradients.parameters,
+    gradients.training,
+    score.score,
 )
 """in the order in which they are made: causes before consequences"""
-OF_WIDTH = (rows.not_finite, weights.sums, numbers.score)
+OF_WIDTH = (rows.not_finite, weights.sums, score.score)
 """those that are tried at another width, too"""
 
 

@@ -13,25 +13,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import B, Call, Inputs, L, S, draw
-from seq2attn.doctor.names import (
+from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, module_of
+from seq2attn.doctor.roles import Roles, masks_of, roles
+from seq2attn.doctor.said import axes_of, role_by_type, said_of, unpacked
+from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
     PLACED,
     SOURCES,
     WORDS,
-    Roles,
-    axes_of,
-    function_of,
     is_in,
-    masks_of,
-    module_of,
     required,
-    role_by_type,
     role_of,
-    roles,
-    said_of,
-    unpacked,
     words,
 )
 

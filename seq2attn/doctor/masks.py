@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2attn.doctor.call import B, Inputs
-from seq2attn.doctor.names import OF_LENGTHS, WORDS, axes_of, is_named_causal, words
+from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
+from seq2attn.doctor.words import OF_LENGTHS, WORDS, words
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding

@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import B
-from seq2attn.doctor.names import WORDS, documented_by, module_of, words
+from seq2attn.doctor.call import B, module_of
 from seq2attn.doctor.rows import Recorder
+from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import CLOSE, TINY, Subject
+from seq2attn.doctor.words import WORDS, words
 from seq2attn.findings.engine import Found
 
 OF_PAIRS = {*WORDS["flags"]["pairs"].split()}

@@ -12,8 +12,10 @@ import torch
 from seq2attn.doctor.call import B, Call, padded
 from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.names import OF_LENGTHS, OF_TOKENS, WORDS, documented_by, masks_of, words
+from seq2attn.doctor.roles import masks_of
+from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import ALL, Result, Subject
+from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.names import WORDS, function_of, said_of, words
+from seq2attn.doctor.call import B, function_of, settle
+from seq2attn.doctor.said import said_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
+from seq2attn.doctor.words import WORDS, words
 from seq2attn.findings.engine import Found
 
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.doctor.call import B, Inputs
-from seq2attn.doctor.names import GUESSES, LONG, words
+from seq2attn.doctor.constructors import LONG
 from seq2attn.doctor.scale import products
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap, unchanged
+from seq2attn.doctor.words import GUESSES, words
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]

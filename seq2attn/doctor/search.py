@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, Inputs, S
+from seq2attn.doctor.call import Call, Inputs, S, function_of, module_of
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
-from seq2attn.doctor.names import WORDS, Roles, function_of, masks_of, module_of, role_of, words
 from seq2attn.doctor.polarity import UNSEEN, with_mask
+from seq2attn.doctor.roles import Roles, masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject
+from seq2attn.doctor.words import WORDS, role_of, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from seq2attn.doctor.call import B, settle, tensors
 from seq2attn.doctor.catch import Watch
-from seq2attn.doctor.names import CACHES, ROLES, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
+from seq2attn.doctor.words import CACHES, ROLES, words
 from seq2attn.findings.engine import Found
 
 ARANGE = "torch.arange(keys.size(1))"

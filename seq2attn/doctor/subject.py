@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, function_of, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
-from seq2attn.doctor.names import WORDS, function_of, said_of, words
+from seq2attn.doctor.said import said_of
+from seq2attn.doctor.words import WORDS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6

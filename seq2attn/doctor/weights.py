@@ -12,8 +12,9 @@ from torch import Tensor
 
 from seq2attn.doctor.call import ORDERS, B, Inputs, arrange
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.names import ROLES, SOURCES, role_of, said_of, source_of, words
+from seq2attn.doctor.said import said_of, source_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
+from seq2attn.doctor.words import ROLES, SOURCES, role_of, words
 from seq2attn.findings.engine import Found
 
 KEYS = {"key", "keys", "k"}

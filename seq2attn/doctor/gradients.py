@@ -1,0 +1,220 @@
+"""Rules of gradients and of training."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.doctor.call import Inputs, function_of
+from seq2attn.doctor.rows import dropout
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Result, Subject, unchanged
+from seq2attn.doctor.words import CACHES, ROLES, required, words
+from seq2attn.findings.engine import Found
+
+STEP = 1e-3  # of finite differences
+SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
+SHARE = 0.03  # by which a gradient may differ from them
+DROPPED = 0.05  # share of scores that dropout sets to 0, at least
+LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+MASKS = ROLES["mask"] | CACHES
+
+
+def gradient(subject: Subject) -> Found:
+    """Gradients of the query and of the keys are those of finite differences, unless
+    `torch.no_grad` around the attention says that there are none.
+    """
+    # by a decorator, which may be `torch.no_grad`: then parameters get no gradient either
+    if hasattr(function_of(subject.call.attention), "__wrapped__"):
+        with torch.enable_grad():
+            if not subject.output(subject.given.free).requires_grad:
+                return
+    if not (subject.outputs or subject.shown):
+        return  # the result is weights that were caught, below the level of gradients
+    for name in ("query", "keys"):
+        is_given = getattr(subject.given, name) is not None
+        # twice, as a kink may lie at the first place
+        if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
+            yield "gradient", name
+            return
+
+
+@torch.enable_grad()
+def _has_gradient(subject: Subject, name: str) -> bool:
+    """Return whether the gradient of an input (`query` or `keys`) agrees with finite differences in
+    one random direction at one random place; True, too, if the module does not run in double
+    precision.
+
+    STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
+    that compute in float32 inside.
+    """
+    given = subject.given.free.to(torch.float64)
+    start = getattr(given, name)
+    along = torch.zeros_like(start)  # of one place: the fewer, the fewer kinks and jumps
+    row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
+    along[row, place] = torch.randn_like(start[row, place])
+    zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
+
+    def inputs(step: Tensor) -> Inputs:
+        return given._replace(**{name: start + step * along})
+
+    with unchanged(subject.module):
+        subject.module.double()
+        try:
+            returned, _ = subject.raw(inputs(zero), is_watched=False)
+            # a memory that is kept has none, and another result may have one
+            outputs = [index for index in subject.outputs if returned[index].requires_grad]
+            moved = replace(subject, outputs=outputs or subject.outputs).output
+            here = moved(inputs(zero))
+            difference = (moved(inputs(zero + STEP)) - moved(inputs(zero - STEP))) / (2 * STEP)
+            # the outputs become one number: their sum with these shares
+            drawn = torch.Generator().manual_seed(1)
+            shares = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
+            slope = torch.zeros_like(zero)  # the gradient, if what is returned has none
+            if here.requires_grad:
+                total = (shares * here).sum()
+                (slope,) = torch.autograd.grad(total, zero, materialize_grads=True)
+        except RuntimeError:
+            return True
+    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=SLIGHT)
+
+
+@torch.enable_grad()
+def parameters(subject: Subject) -> Found:
+    """Gradients reach all parameters.
+
+    Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
+    keys, if an argument that is no mask is left out, if keys are given that are projected already,
+    or if most parameters get no gradient, as in a module that holds more than the attention: then
+    those alone count that change the result. A number that is given as 0 may be a factor, and is 1
+    here.
+    """
+    if subject.is_image:
+        return
+    call = subject.call
+    ones = {name: "1.0" for name, text in call.given.items() if text == "0"}
+    with_ones = replace(subject, call=replace(call, given={**call.given, **ones}))
+    with contextlib.suppress(Exception):  # it is a whole number, such as a position
+        with_ones.output(subject.given.free)
+        subject = with_ones
+    texts = {**call.given, call.mask: call.form}
+    for name in required(function_of(call.attention)):
+        is_given = texts.get(name, "None") != "None"
+        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
+            return
+    named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
+    found: list[Any] = []  # gradients
+    for given in (subject.given.free, subject.small().free):  # large inputs may saturate
+        found.append(_gradients(subject, given, list(named.values())))
+    dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
+    if len(dead) > len(named) / 2:
+        dead = [name for name in dead if _is_used(subject, name)]
+        if not dead:
+            return
+    # some keep in evaluation what they computed once: in training, gradients may reach the rest
+    with unchanged(subject.module):
+        subject.module.train()
+        in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
+    dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
+    widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
+    widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
+    for name, usual, small in zip(named, *found, strict=True):  # its two gradients
+        is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
+        if is_layer and usual is not None and usual.dim() > 1:
+            parts = _silent((usual.abs() + small.abs()).sum(1), widths)
+            dead += [f"{name}, {part}" for part in parts]
+    if dead:
+        yield "dead-parameter", ", ".join(dead[:3])
+
+
+def _is_used(subject: Subject, name: str) -> bool:
+    """Return whether other numbers in a parameter give another result."""
+    before = subject.free.output
+    with unchanged(subject.module):
+        parameter = subject.module.get_parameter(name)
+        parameter.data = parameter.data + torch.randn_like(parameter)
+        return subject.differ(subject.output(subject.given.free), before) > CLOSE
+
+
+def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Tensor | None]:
+    """Return the gradients of parameters in what is returned beside weights; None of those that do
+    not reach it.
+    """
+    returned, _ = subject.raw(given, is_watched=False)
+    results = [one for index, one in enumerate(returned) if index not in subject.shown]
+    total = torch.stack([one.square().sum() for one in results or returned]).sum()
+    if not total.requires_grad or not of:
+        return [None] * len(of)
+    return torch.autograd.grad(total, of, allow_unused=True)
+
+
+def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:
+    """Yield which half, third or quarter of the rows of a weight has no gradient while the others
+    have one: in a joint projection to queries, keys and values, or to heads of keys, one of them is
+    then not used.
+
+    rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers, and of heads; a
+    part of another size is not a projection.
+    """
+    for parts in (2, 3, 4):
+        pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
+        size = len(rows) // parts
+        if any(pieces) and not all(pieces) and size in widths and len(rows) % parts == 0:
+            start = pieces.index(False) * size
+            yield f"rows {start} to {start + size - 1}"
+
+
+def unregistered(subject: Subject) -> Found:
+    """An optimiser is given everything that can be trained: nothing is kept in a list, or as a
+    tensor, where `module.parameters()` does not find it.
+    """
+    known = set(subject.module.parameters())
+    for part in subject.module.modules():
+        for name, value in vars(part).items():
+            if not known.issuperset(_trainable(value)):
+                yield "unregistered", name
+
+
+def _trainable(value: Any) -> Iterator[Tensor]:
+    """Yield what can be trained in an attribute: a tensor, a module, or a list of them."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _trainable(item)
+    elif isinstance(value, nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+        yield value
+
+
+def training(subject: Subject) -> Found:
+    """In training, padding and later places are masked as well, also where there is dropout."""
+    given = subject.given
+    zeros = _zeros(subject.masked)
+    for rate in (0.0, 0.5):
+        with unchanged(subject.module), dropout(subject.module, rate):
+            for part in subject.module.modules():  # but for batch norms, which would mix rows
+                part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
+            result = subject.run(given)
+            if _zeros(result) > zeros + DROPPED:
+                yield "dropout-before-softmax"
+                return
+            most = float(subject.on_padding(result).max())
+            if most > TINY:
+                yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
+                return
+            if subject.is_causal:
+                results = []
+                for one in (given.free, given.free.moved((ALL, -1), "keys")):
+                    torch.manual_seed(0)  # the same numbers are dropped
+                    results.append(subject.output(one)[:, :-1])
+                if (by := subject.differ(*results)) > CLOSE:
+                    yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
+                    return
+
+
+def _zeros(result: Result) -> float:
+    """Return the largest share of zeros in what a softmax was given."""
+    shares = [float((scores == 0).float().mean()) for scores, _ in result.watch.softmaxes]
+    return max(shares, default=0.0)

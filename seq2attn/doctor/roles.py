@@ -1,0 +1,108 @@
+"""Which argument of an attention is the query, the keys or the mask, by their names."""
+
+from collections.abc import Iterator, Mapping
+
+from seq2attn.doctor.said import role_by_type
+from seq2attn.doctor.words import NOT_OF_KEYS, ROLES, SOURCES, is_in, role_of, words
+
+OF_ONE = ("query", "keys", "values")  # roles that only one argument has
+Roles = dict[str, list[str]]
+"""names of arguments by their role"""
+
+
+def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
+    """Yield the roles that arguments may have, the likeliest reading of their names first.
+
+    names: of the arguments, and whether each must be given. said: the docstrings, which may say
+    what shapes they have.
+
+    Arguments whose names say little, such as `x` and `source`, are the query and the keys, in this
+    order, unless words such as `memory`, or the name of a mask (`source_mask`), say which are the
+    keys. A single one attends to itself. The other readings are: query and keys the other way
+    round, and without keys that are optional.
+    """
+    found, rest = _told(names, said)  # rest: names that say little
+    # the likeliest keys: those with a mask or lengths of their own, then those named as sources
+    masked = [name for name in rest if is_in(name, found["mask"] + found["lengths"])]
+    sources = masked + [name for name in rest if words(name) & SOURCES]
+    # an optional argument may be left out, unless it is the keys, or there is nothing else
+    likely = [name for name in rest if names[name] or name in sources]
+    rest = likely if found["query"] and found["keys"] else likely or rest[:1]
+    if not found["keys"]:
+        after_query = rest if found["query"] else rest[1:]  # the first one is the query
+        # one argument alone is the keys: it attends to itself
+        found["keys"] = (sources or after_query or rest or found["query"])[:1]
+    rest = [name for name in rest if name not in found["keys"]]
+    if not found["query"]:
+        found["query"], rest = rest[:1], rest[1:]
+    if found["query"] == found["keys"]:
+        found["query"] = []
+    for name in rest:
+        # a second one of the keys is what was made of them, which is left out if it may be
+        role = "again" if role_of(name) == "keys" else "other"
+        if names[name] or role == "other":
+            found[role].append(name)
+    # a second memory
+    is_memory = bool(rest) and (rest[0] in masked or bool(words(rest[0]) & SOURCES))
+    if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
+        # the first that is left may be the values
+        others = [name for name in found["other"] if name != rest[0]]
+        yield {**found, "values": rest[:1], "other": others}
+    yield found
+    # the other way round, if no name says which are the keys, also not that of one mask
+    told = {role_of(name) for name in (*found["query"], *found["keys"])}
+    is_unclear = told <= {"weak", ""} and len(masked) != 1
+    if found["query"] and is_unclear:
+        yield {**found, "query": found["keys"], "keys": found["query"]}
+    # self-attention, if the keys are optional: without them, and without their mask
+    for optional in found["keys"]:
+        if found["query"] and not names[optional]:
+            masks = [name for name in found["mask"] if not words(name) & words(optional)]
+            # "query" is empty, as in all self-attention: what attends to itself is the keys
+            yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
+
+
+def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
+    """Return the arguments by the role that their names, or the docstrings, tell; and the names of
+    those whose role is left to be guessed: weak names, such as `x`, and a second one for a role
+    that takes only one. Others that need not be given, such as a bias, are left out. Values without
+    keys are taken for the keys.
+
+    names: of the arguments, and whether each must be given. said: the docstrings; if they say that
+    a `mask` has one axis, (B,), it is lengths.
+    """
+    found: Roles = {role: [] for role in ROLES}
+    rest = []
+    for name, needed in names.items():
+        role = role_of(name)
+        if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
+            role = "lengths"  # `n_regions`, beside an argument `regions`
+        elif role in ("mask", "count", "weak", ""):
+            role = role_by_type(name, said) or role
+        if role in ("weak", "") or (role in OF_ONE and found[role]):
+            rest.append(name)
+        elif needed or role in (*OF_ONE, "mask", "lengths"):
+            found[role].append(name)
+    if not found["keys"]:
+        found["keys"], found["values"] = found["values"], []
+    return found, rest
+
+
+def masks_of(found: Roles) -> list[str]:
+    """Return the arguments that may say which keys are valid, the likeliest first, lengths before
+    masks; none if the only one is named after the query.
+
+    found: the arguments by their roles.
+    """
+    # the more words a mask shares with keys and padding, the earlier
+    of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
+    by_rank = sorted(found["mask"], key=lambda name: -len(words(name) & of_keys))
+    masks = found["lengths"] + by_rank
+    if not found["query"]:
+        return masks
+    # a name such as `target_mask` is left out, unless it also names the keys, which the words below
+    # do not do: `tgt_key_padding_mask` is the target's
+    of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
+    masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
+    is_of_query = len(masks) == 1 and any(is_in(name, masks) for name in found["query"])
+    return [] if is_of_query else masks

@@ -1,0 +1,174 @@
+"""What docstrings, comments and code say of the arguments of an attention: their shapes, what True
+in a mask means, whether rows see later places.
+"""
+
+import contextlib
+import inspect
+import re
+from typing import Any
+
+from torch import nn
+
+from seq2attn.doctor.call import function_of
+from seq2attn.doctor.words import (
+    BATCH,
+    NEGATIONS,
+    OF_NUMBERS,
+    OF_PADDING,
+    OF_TOKENS,
+    OF_TRUTH,
+    ROLES,
+    role_of,
+    words,
+)
+
+NEAR = 200  # letters after the name of a mask
+SHAPE = (
+    r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}"
+    r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]]"
+    r"(?: or [(\[][^()\[\]]*[)\]])? *(\w*)"
+)
+"""a name, its axes in brackets, a few words later at most, and the word after them"""
+BEFORE = r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] inputs?\b()"
+"""axes before what they are of, as in "on (batch, tokens, dim) inputs" """
+FOR = r"\b(?:for|on|over) [^.()\[\]\n]{0,40} of shape [(\[]([^()\[\]]+,[^()\[\]]*)[)\]]()"
+"""as in "a layer for token features of shape (batch, tokens, dim)" """
+MEANING = re.compile(
+    r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
+    r"(?:[=:→]+|->|to|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
+    r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
+    re.IGNORECASE,
+)
+UNPACKED = re.compile(r"^ *(\w+(?:, *\w+)+) = (\w+)\.(?:shape|size\(\))(?: *#.*)?$", re.MULTILINE)
+MEANT_BY = re.compile(
+    r"(\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
+    r"\b(?:is|are|=+) [`*'\"]*(true|false|0|1)\b",
+    re.IGNORECASE,
+)
+"""such as "masked out where their value is `False`\""""
+
+
+def documented(mask: str, text: str) -> tuple[bool | None, str]:
+    """Return whether a docstring says that True in a mask means padding, and the words that say so;
+    None if it says nothing of the mask.
+
+    mask: its name. The text just after it is searched: first for a value and its meaning, as in
+    "True for tokens to ignore", then for a meaning and its value, as in "ignored where it is True".
+    What is said of False or 0, or with "not", as in "True: not attended", means the opposite.
+    """
+    # the name itself, and not `causal_mask` for `mask`; a letter or two stand in any word
+    place = re.search(rf"\b{re.escape(mask)}\b", text)
+    if not place and len(mask) > 2:
+        place = re.search(re.escape(mask), text)
+    after = text[place.start() :][:NEAR] if place else ""
+    known = OF_PADDING | OF_TOKENS
+    for found in MEANING.finditer(after):
+        value, meaning = found.groups()  # "True", "tokens to ignore"
+        told = re.findall(r"\w+", meaning.lower())
+        telling = [word for word in told if word in known]
+        if telling:
+            # of "tokens to ignore", the second word tells
+            word = min(telling, key=lambda one: one.startswith("token"))
+            # what is negated may come after it: "1: token i may not see token j"
+            until = None if word.startswith("token") else told.index(word)
+            is_negated = bool(NEGATIONS & set(told[:until]))
+            is_of_false = value.lower() in ("false", "0")
+            return (word in OF_PADDING) ^ is_negated ^ is_of_false, found[0].strip()
+    for found in MEANT_BY.finditer(after):
+        word, value = found[1].lower(), found[2].lower()  # "ignored", "true"
+        if word in known:
+            return (word in OF_PADDING) ^ (value in ("false", "0")), found[0].strip()
+    return None, ""
+
+
+def axes_of(name: str, text: str) -> tuple[list[str], str]:
+    """Return the axes that docstrings (`text`) name for an argument, and the word that follows: "b"
+    and "s", and "bool", of "mask: (B, S) bool". For one that may be the query or the keys, what is
+    said of "input" counts, too. Several axes count only if one is that of the batch.
+    """
+    found = re.search(SHAPE.format(re.escape(name)), text)
+    if not found and role_of(name) in ("keys", "query", "weak", ""):
+        patterns = (SHAPE.format("[Ii]nputs?"), BEFORE, FOR)
+        found = next(filter(None, (re.search(one, text) for one in patterns)), None)
+    if not found:
+        return [], ""
+    apart = re.split(r",| x ", found[1])
+    axes = [axis.strip(" `*").lower() for axis in apart if axis.strip()]
+    is_told = len(axes) == 1 or BATCH & set(axes)
+    return (axes, found[2].lower()) if is_told else ([], "")
+
+
+def role_by_type(name: str, said: str) -> str:
+    """Return the role that the shape or the type of an argument tells, if docstrings (`said`) name
+    them: "lengths", "mask" or "other"; the empty string if they do not.
+    """
+    axes, kind = axes_of(name, said)
+    if len(axes) == 1 and role_of(name) in ("mask", "count") and kind not in OF_TRUTH:
+        return "lengths"
+    if kind in OF_TRUTH:
+        return "mask"
+    return "other" if kind in OF_NUMBERS and role_of(name) != "mask" else ""
+
+
+def said_of(attention: Any, first: bool = False) -> str:
+    """Return the name and the docstrings of an attention, or their first lines."""
+    owner = type(attention) if isinstance(attention, nn.Module) else attention
+    docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
+    docs = [doc.strip() for doc in docs if doc]
+    return "\n".join(doc.partition("\n")[0] if first else doc for doc in docs)
+
+
+def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
+    """Return what `documented` does, of the docstrings of an attention, or else of the comments in
+    its function.
+    """
+    told = documented(mask, said_of(attention))
+    if told[0] is None:
+        comments = re.findall(r"^ *# *(.*)", source_of(attention), re.MULTILINE)
+        told = documented(mask, "\n".join(comments))
+    return told
+
+
+def unpacked(attention: Any) -> str:
+    """Return the shapes of arguments that the function of an attention unpacks before it changes
+    them, as a docstring would: "x: (batch, seq, _)" for `batch, seq, _ = x.shape`.
+    """
+    source, lines = source_of(attention), []
+    for found in UNPACKED.finditer(source):
+        axes, name = found.groups()
+        if not re.search(rf"\b{name}\b[\w, ]* = ", source[: found.start()]):
+            lines.append(f"{name}: ({axes})")
+    return "\n".join(lines)
+
+
+def source_of(attention: Any) -> str:
+    """Return the source of the function of an attention; the empty string if it is not known."""
+    with contextlib.suppress(OSError, TypeError):
+        return inspect.getsource(function_of(attention))
+    return ""
+
+
+CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}
+
+
+def is_named_causal(attention: Any, padding: str = "") -> bool:
+    """Return whether the name of an attention, or the first line of its docstring, says that it is
+    causal, and nothing that it is given, a mask or a flag, can decide that. padding: an argument
+    that cannot, although it is a mask.
+    """
+    owner = type(attention) if isinstance(attention, nn.Module) else attention
+    told = words(getattr(owner, "__name__", ""))
+    # the first line does not count if it may speak of a choice, as "optionally causal" does
+    line = {*re.findall(r"[a-z]+", (owner.__doc__ or "").strip().partition("\n")[0].lower())}
+    if not line & CHOICES:
+        told |= line
+    flags = [*inspect.signature(owner).parameters, *vars(attention)]
+    is_said = bool(told & {"causal", "autoregressive"})
+    if not is_said or told & NEGATIONS or any("causal" in words(name) for name in flags):
+        return False
+    given = inspect.signature(function_of(attention)).parameters.values()
+    return not any(
+        one.kind is one.VAR_KEYWORD or words(one.name) & {*ROLES["mask"], "bias", "causal"}
+        for one in given
+        if one.name != padding
+    )

@@ -1,0 +1,72 @@
+"""What words in names mean, as `words.toml` says."""
+
+import inspect
+import re
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
+(
+    SOURCES,
+    STATES,
+    NOT_OF_KEYS,
+    CONFIGS,
+    OF_PADDING,
+    OF_TOKENS,
+    NEGATIONS,
+    BATCH,
+    CACHES,
+    OF_TRUTH,
+    OF_NUMBERS,
+    PADDED,
+) = (set(words.split()) for words in WORDS["words"].values())
+OF_LENGTHS = {*WORDS["of_lengths"], *WORDS["column_of_lengths"]}
+GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
+PLACED = inspect.Parameter.POSITIONAL_ONLY
+
+
+def required(function: Any) -> dict[str, bool]:
+    """Return the names of the arguments that have no default, True, and of those whose default is
+    None, False: such an argument may be given, but need not.
+    """
+    names = {}
+    for name, one in inspect.signature(function).parameters.items():
+        is_single = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        is_needed = one.default is one.empty
+        if is_single and (is_needed or one.default is None):
+            names[name] = is_needed
+    return names
+
+
+@cache
+def words(name: str) -> frozenset[str]:
+    """Return the words of a name, pairs of neighbours among them, and the name: `encoderOut1` has
+    encoder, out, encoder_out and encoder_out1.
+    """
+    apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    parts = re.split(r"[_\d]+", apart)
+    return frozenset({*parts, *map("_".join, pairwise(parts)), apart})
+
+
+def role_of(name: str) -> str:
+    """Return the role that the words of a name tell, such as "keys" for `encoder_outputs`; empty if
+    they tell none.
+    """
+    told = words(name)
+    if told & PADDED:  # `xs_pad` are inputs, and no mask
+        return "weak"
+    role = next((role for role, of_role in ROLES.items() if told & of_role), "")
+    # a previous state is the query, and previous alignments are not
+    return "weak" if role == "history" and words(name) & STATES else role
+
+
+def is_in(name: str, others: Sequence[str]) -> bool:
+    """Return whether one of the other names contains this name, or its singular: `caption_lengths`
+    contains the singular of `captions`.
+    """
+    return bool({name, name.removesuffix("s")} & set().union(*map(words, others)))
