@@ -36,6 +36,8 @@ LONGEST = 64  # of sources whose length a module may ask for
 SIDE, WIDEST = 6, 14  # of an image, whose places are then more than the width of a head
 Widths = tuple[int, int]
 """of the query and of the keys"""
+Reading = tuple[Roles, str, bool]
+"""roles of arguments, the mask among them, and whether that is a guess"""
 
 
 class Meaning(NamedTuple):
@@ -92,33 +94,13 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         yield layouts, group
 
 
-def _readings(
-    names: Mapping[str, bool], said: str, is_same: bool
-) -> Iterator[tuple[Roles, str, bool]]:
-    """Yield readings of the names of arguments: their roles, the mask among them, and whether that
-    is a guess.
-
-    A needed argument whose name tells nothing may be the mask, which is a guess, or neither query,
-    keys nor mask. The latter readings come last. So does the guess if the usual reading takes this
-    argument for the query or the keys.
+def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[Reading]:
+    """Yield readings of the names of arguments, the likeliest first.
 
     is_same: read query and keys as the same sequence, given twice.
     """
-    usual = next(roles(names, said))
-    late: list[tuple[Roles, str, bool]] = []  # readings that are yielded last
-    # not the first argument, which is the query or the keys
-    for name in [] if is_same else [*names][1:]:
-        if not names[name] or role_of(name) or role_by_type(name, said):
-            continue
-        others = {other: is_given for other, is_given in names.items() if other != name}
-        for of_names in roles(others, said):
-            guess_of_mask = {**of_names, "mask": [name, *of_names["mask"]]}, name, True
-            if name in usual["query"] + usual["keys"]:
-                late.append(guess_of_mask)
-            else:
-                yield guess_of_mask
-            mask = next(iter(masks_of(of_names)), "")
-            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
+    early, late = ([], []) if is_same else _of_unknown(names, said)
+    yield from early
     for of_names in roles(names, said):
         if is_same:
             if not of_names["query"]:
@@ -130,6 +112,27 @@ def _readings(
         if any(names[mask] for mask in masks):  # it must be given, and may be None
             late.append((of_names, "", False))
     yield from late
+
+
+def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], list[Reading]]:
+    """Return readings in which an argument that must be given, and whose name tells nothing, is the
+    mask, or else neither query, keys nor mask: those that are likelier than a reading that takes it
+    for the query or the keys, and those that are not.
+    """
+    usual = next(roles(names, said))
+    early: list[Reading] = []
+    late: list[Reading] = []
+    for name in [*names][1:]:  # the first argument is the query or the keys
+        if not names[name] or role_of(name) or role_by_type(name, said):
+            continue
+        others = {other: is_given for other, is_given in names.items() if other != name}
+        may_be_input = name in usual["query"] + usual["keys"]
+        for of_names in roles(others, said):
+            as_mask = {**of_names, "mask": [name, *of_names["mask"]]}
+            (late if may_be_input else early).append((as_mask, name, True))
+            mask = next(iter(masks_of(of_names)), "")
+            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
+    return early, late
 
 
 def _lengths_of(module: nn.Module) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import Inputs, function_of
+from seq2attn.doctor.call import Call, Inputs, function_of
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Result, Subject, unchanged
 from seq2attn.doctor.words import CACHES, ROLES, required, words
@@ -86,30 +86,17 @@ def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters.
 
     Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
-    keys, if an argument that is no mask is left out, if keys are given that are projected already,
-    or if most parameters get no gradient, as in a module that holds more than the attention: then
-    those alone count that change the result. A number that is given as 0 may be a factor, and is 1
-    here.
+    keys, if an argument that is no mask is left out, or if keys are given that are projected
+    already.
     """
-    if subject.is_image:
+    if subject.is_image or not _is_all_given(subject.call):
         return
-    call = subject.call
-    ones = {name: "1.0" for name, text in call.given.items() if text == "0"}
-    with_ones = replace(subject, call=replace(call, given={**call.given, **ones}))
-    with contextlib.suppress(Exception):  # it is a whole number, such as a position
-        with_ones.output(subject.given.free)
-        subject = with_ones
-    texts = {**call.given, call.mask: call.form}
-    for name in required(function_of(call.attention)):
-        is_given = texts.get(name, "None") != "None"
-        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
-            return
+    subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    found: list[Any] = []  # gradients
-    for given in (subject.given.free, subject.small().free):  # large inputs may saturate
-        found.append(_gradients(subject, given, list(named.values())))
-    dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
-    if len(dead) > len(named) / 2:
+    of_all = list(named.values())
+    usual = dict(zip(named, _gradients(subject, subject.given.free, of_all), strict=True))
+    dead = [name for name, gradient in usual.items() if gradient is None]
+    if len(dead) > len(named) / 2:  # a module that holds more than the attention
         dead = [name for name in dead if _is_used(subject, name)]
         if not dead:
             return
@@ -118,15 +105,39 @@ def parameters(subject: Subject) -> Found:
         subject.module.train()
         in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
     dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
-    widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
+    # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
+    small = _gradients(subject, subject.small().free, of_all)
+    widths = {one.size(-1) for one in of_all if one.dim() > 1}  # of inputs of layers
     widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
-    for name, usual, small in zip(named, *found, strict=True):  # its two gradients
+    for (name, gradient), of_small in zip(usual.items(), small, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
-        if is_layer and usual is not None and usual.dim() > 1:
-            parts = _silent((usual.abs() + small.abs()).sum(1), widths)
+        if is_layer and gradient is not None and of_small is not None and gradient.dim() > 1:
+            parts = _silent((gradient.abs() + of_small.abs()).sum(1), widths)
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
+
+
+def _is_all_given(call: Call) -> bool:
+    """Return whether all arguments but masks are given, and none is a projection of the keys."""
+    texts = {**call.given, call.mask: call.form}
+    for name in required(function_of(call.attention)):
+        is_given = texts.get(name, "None") != "None"
+        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
+            return False
+    return True
+
+
+def _with_factors(subject: Subject) -> Subject:
+    """Return a subject whose arguments that were given as 0, which may be factors, are 1; itself if
+    one must be a whole number, such as a position.
+    """
+    ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
+    call = replace(subject.call, given={**subject.call.given, **ones})
+    with contextlib.suppress(Exception):
+        replace(subject, call=call).output(subject.given.free)
+        return replace(subject, call=call)
+    return subject
 
 
 def _is_used(subject: Subject, name: str) -> bool:

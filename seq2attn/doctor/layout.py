@@ -22,19 +22,12 @@ def observed(subject: Subject) -> Subject:
     returned, _ = subject.raw(given)
     is_self = given.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_self)
-    queries, width = subject.queries(given), given.keys.size(2)
-    size = B * queries * length  # of the weights of one head
+    queries = subject.queries(given)
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
-        sizes = list(tensor.shape)
-        has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
-        # only weights of a single query may lack its axis; with an axis of features, the result is
-        # what keys became, as in two-way blocks
-        if queries not in sizes:
-            has_keys &= queries == 1 and all(one % width for one in sizes)
-        if has_keys and B in sizes and tensor.numel() % size == 0:  # of whole heads
+        if _are_weights(tensor, subject):
             shown.append(index)
-        elif B in sizes and not _is_input(tensor, given):
+        elif B in tensor.shape and not _is_input(tensor, given):
             outputs.append(index)
     # beside weights, what has an axis of keys is no output: it may be projected keys
     if shown and given.query is not None:
@@ -46,6 +39,21 @@ def observed(subject: Subject) -> Subject:
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
     return replace(subject, orders=_orders(subject))
+
+
+def _are_weights(tensor: Tensor, subject: Subject) -> bool:
+    """Return whether a returned tensor has the axes of weights: rows of the batch, queries and
+    keys, and perhaps heads.
+    """
+    given, length, sizes = subject.given, subject.length, list(tensor.shape)
+    queries = subject.queries(given)
+    has_keys = length in sizes and (not subject.is_self or sizes.count(length) > 1)
+    if queries not in sizes:
+        # only weights of a single query may lack its axis; with an axis of features, the result is
+        # what keys became, as in two-way blocks
+        has_keys &= queries == 1 and all(size % given.keys.size(2) for size in sizes)
+    has_whole_heads = tensor.numel() % (B * queries * length) == 0
+    return has_keys and B in sizes and has_whole_heads
 
 
 def _is_input(tensor: Tensor, given: Inputs) -> bool:

@@ -1,6 +1,6 @@
 """Which argument of an attention is the query, the keys or the mask, by their names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from seq2attn.doctor.said import role_by_type
 from seq2attn.doctor.words import NOT_OF_KEYS, ROLES, SOURCES, is_in, role_of, words
@@ -21,38 +21,25 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     keys. A single one attends to itself. The other readings are: query and keys the other way
     round, and without keys that are optional.
     """
-    found, rest = _told(names, said)  # rest: names that say little
+    found, weak = _told(names, said)
     # the likeliest keys: those with a mask or lengths of their own, then those named as sources
-    masked = [name for name in rest if is_in(name, found["mask"] + found["lengths"])]
-    sources = masked + [name for name in rest if words(name) & SOURCES]
-    # an optional argument may be left out, unless it is the keys, or there is nothing else
-    likely = [name for name in rest if names[name] or name in sources]
-    rest = likely if found["query"] and found["keys"] else likely or rest[:1]
-    if not found["keys"]:
-        after_query = rest if found["query"] else rest[1:]  # the first one is the query
-        # one argument alone is the keys: it attends to itself
-        found["keys"] = (sources or after_query or rest or found["query"])[:1]
-    rest = [name for name in rest if name not in found["keys"]]
-    if not found["query"]:
-        found["query"], rest = rest[:1], rest[1:]
-    if found["query"] == found["keys"]:
-        found["query"] = []
+    masked = [name for name in weak if is_in(name, found["mask"] + found["lengths"])]
+    sources = masked + [name for name in weak if words(name) & SOURCES]
+    rest = _guess_keys_and_query(found, weak, sources, names)
     for name in rest:
         # a second one of the keys is what was made of them, which is left out if it may be
         role = "again" if role_of(name) == "keys" else "other"
         if names[name] or role == "other":
             found[role].append(name)
-    # a second memory
-    is_memory = bool(rest) and (rest[0] in masked or bool(words(rest[0]) & SOURCES))
-    if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
-        # the first that is left may be the values
-        others = [name for name in found["other"] if name != rest[0]]
+    first = next(iter(rest), None)
+    if first in found["other"] and first not in sources and not found["values"]:
+        # it may be the values, if it is no second memory
+        others = [name for name in found["other"] if name != first]
         yield {**found, "values": rest[:1], "other": others}
     yield found
     # the other way round, if no name says which are the keys, also not that of one mask
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    is_unclear = told <= {"weak", ""} and len(masked) != 1
-    if found["query"] and is_unclear:
+    if found["query"] and told <= {"weak", ""} and len(masked) != 1:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
@@ -60,6 +47,31 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
             # "query" is empty, as in all self-attention: what attends to itself is the keys
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
+
+
+def _guess_keys_and_query(
+    found: Roles, weak: list[str], sources: Sequence[str], names: Mapping[str, bool]
+) -> list[str]:
+    """Add the keys and the query to `found`, if no name told them, and return the names that are
+    left.
+
+    weak: names that say little. sources: those that are likely the keys. names: of all arguments,
+    and whether each must be given.
+    """
+    # an optional argument may be left out, unless it is the keys, or there is nothing else
+    rest = [name for name in weak if names[name] or name in sources]
+    if not rest and not (found["query"] and found["keys"]):
+        rest = weak[:1]
+    if not found["keys"]:
+        after_query = rest if found["query"] else rest[1:]  # the first one is the query
+        # one argument alone is the keys: it attends to itself
+        found["keys"] = (list(sources) or after_query or rest or found["query"])[:1]
+    rest = [name for name in rest if name not in found["keys"]]
+    if not found["query"]:
+        found["query"], rest = rest[:1], rest[1:]
+    if found["query"] == found["keys"]:
+        found["query"] = []
+    return rest
 
 
 def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
