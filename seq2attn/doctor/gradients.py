@@ -149,7 +149,7 @@ def _is_used(subject: Subject, name: str) -> bool:
         return subject.differ(subject.output(subject.given.free), before) > CLOSE
 
 
-def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Tensor | None]:
+def _gradients(subject: Subject, given: Inputs, of: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """Return the gradients of parameters in what is returned beside weights; None of those that do
     not reach it.
     """
