@@ -27,8 +27,9 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.report import Finding, Report
 
 METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
-PRELOADED = ["seq2attn.doctor.examine", "torch.fx.experimental.symbolic_shapes"]
-"""what the server imports: torch imports the second one for the first gradient, in half a second"""
+EXAMINER = "seq2attn.doctor.examine"
+OF_LAYERS = "torch.fx.experimental.symbolic_shapes"
+"""what torch's own attention imports for the first mask, in a third of a second"""
 STARTS = {"forkserver": 0.0, "spawn": 30.0}  # seconds more, for importing torch
 TICK = 0.1  # seconds between two looks at what a process prints
 PRINTED = 4000  # bytes of it that are kept
@@ -73,8 +74,8 @@ def examine_places(
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        of_scores = [scores.partition(":")[0]] if scores else []
-        context.set_forkserver_preload(PRELOADED + of_scores)
+        preloaded = [EXAMINER, *[OF_LAYERS] * (len(places) > 1), scores.partition(":")[0]]
+        context.set_forkserver_preload([*filter(None, preloaded)])
     waiting = list(places.items())
     running: list[_Child] = []
     try:
