@@ -22,6 +22,7 @@ from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import MAX_PROBLEMS, ConfigError, Problem, Seq2AttnError
+from seq2attn.registry import Entry, Registry
 from seq2attn.text import did_you_mean, quoted, sentence
 
 Values = Mapping[str, Any]
@@ -294,7 +295,7 @@ def describe_errors(
     """
     problems = []
     details = error.errors()
-    # the last word of a key -> such keys; only if there is one to be guessed, as it takes time
+    # last word -> the keys that end with it; collected only if a key is unknown, as it takes time
     by_name: dict[str, list[str]] = defaultdict(list)
     if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
         for key, _ in all_keys():
@@ -352,13 +353,19 @@ def _section_at(
         if registry is None:  # a section such as `training`, whose type is that of its field
             section = field.annotation  # type: ignore[assignment]
         elif not isinstance(values, list):  # of a list, the number that comes next chooses a part
-            # a part is written as its name alone, or with options, or not at all
-            name = values.get(registry.key) if isinstance(values, Mapping) else values
-            entry = registry.get(str(name or registry.default))
+            entry = _chosen(registry, values)
             section = entry.options
             # The model's `architecture` is chosen like a part, but is not one.
             part = entry.name if registry.key == "name" else ""
     return section, part
+
+
+def _chosen(registry: Registry, value: Any) -> Entry:
+    """Return the part that a value chooses: its name alone, or its name with options, or nothing,
+    which chooses the default.
+    """
+    name = value.get(registry.key) if isinstance(value, Mapping) else value
+    return registry.get(str(name or registry.default))
 
 
 def _elsewhere(keys: Sequence[str], values: Values) -> str:

@@ -85,7 +85,8 @@ def _training(config: Config) -> Iterator[Problem]:
     """Yield the problems of `training`: how long it takes, and what has no effect there."""
     training = config.training
     steps, epochs = training.steps, training.epochs
-    # A task with one of these options draws its strings; of others, only the task itself knows it.
+    # Options that only tasks have which draw their strings. Whether another task, such as one of a
+    # plug-in, does so is known to the task alone.
     is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
     if steps is None and epochs is None:
         yield _problem(

@@ -3,7 +3,7 @@ config chose. The rules are in `models.py` and `tasks.py`.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from seq2attn.contract.subject import make_subject
 from seq2attn.contract.tasks import DRAWN, LOSS_RULES, TASK_RULES, check_examples, loss_example
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.findings.engine import Found, Rule, first
+from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.losses import Loss
 from seq2attn.options import Options
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
@@ -120,26 +120,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
     fork it. Does nothing for a config without such parts.
     """
-    foreign = foreign_parts(config)
-    of_task = [cls for cls in foreign if issubclass(cls, Task)]
-    of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
-    lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
-    examples = {"examples": partial(check_examples, lengths=lengths)}
-    # classes, the rules for them, and a function that makes what each rule is checked on: always a
-    # new model, as a rule may change it
-    groups: list[Any] = [(of_task, examples, lambda: task)]
-    if of_model:
-        dtype = torch.get_default_dtype()  # that of training
-        for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
-            new_model = partial(make_subject, variant, task, of_model, dtype, device)
-            groups.append((of_model, models.WHILE_TRAINING, new_model))
-    for loss in build_losses(config).values():
-        of_loss = [cls for cls in foreign if type(loss) is cls]  # empty for a loss of seq2attn
-        # (loss=loss: that of this turn, not of the last one)
-        groups.append((of_loss, LOSS_RULES, lambda loss=loss: loss))
-    for classes, rules, make in groups:
-        if not classes:
-            continue
+    for classes, rules, make in _foreign_checks(config, task, device):
         for name, rule in rules.items():
             reason = _reason(rule, make(), device=device)
             if reason:
@@ -147,6 +128,30 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
                 commands = dict.fromkeys(map(how_to_check, classes))
                 hint = f"Check it: {'; '.join(commands)}"
                 raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
+
+
+def _foreign_checks(
+    config: Config, task: Task, device: torch.device
+) -> Iterator[tuple[Sequence[type], Rules, Callable[[], Any]]]:
+    """Yield classes of plug-ins that `config` chose, the rules for them, and a function that makes
+    what a rule is checked on: always a new model, as a rule may change it.
+    """
+    foreign = foreign_parts(config)
+    of_task = [cls for cls in foreign if issubclass(cls, Task)]
+    if of_task:
+        lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
+        yield of_task, {"examples": partial(check_examples, lengths=lengths)}, lambda: task
+
+    of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
+    if of_model:
+        dtype = torch.get_default_dtype()  # that of training
+        for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
+            new_model = partial(make_subject, variant, task, of_model, dtype, device)
+            yield of_model, models.WHILE_TRAINING, new_model
+
+    for loss in build_losses(config).values():
+        if type(loss) in foreign:
+            yield [type(loss)], LOSS_RULES, lambda: loss  # noqa: B023  (called before the next)
 
 
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:

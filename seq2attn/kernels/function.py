@@ -124,12 +124,12 @@ class Recurrence(torch.autograd.Function):
         """
         inputs = tuple(None if tensor is None else tensor.contiguous() for tensor in inputs)
         named = dict(zip(INPUTS, inputs, strict=True))
-        rows, steps = named["tokens"].shape
-        vocabulary, embedded = named["embedding"].shape
-        like = named["weight_hh"]
+        rows, steps = named["tokens"].shape  # B, L
+        vocabulary, embedded = named["embedding"].shape  # V, E
+        like = named["weight_hh"]  # (3D, D); new tensors get its dtype
         width = like.size(1)
-        # beside an embedding the cell is fed a context; with `combine` the last attentional vector,
-        # or nothing, and the context's width is another one, set below
+        # Beside an embedding (E), the cell is fed a context (Dc). With `combine`, it is fed the
+        # last attentional vector (D), or nothing, and `combine` gives the width of a context.
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
@@ -153,9 +153,8 @@ class Recurrence(torch.autograd.Function):
             # convolution has one channel; padded for the convolution.
             pasts = like.new_zeros(rows * steps, max(channels, 2), taps - 1 + keys.size(1))
 
-        gates = like.new_empty(
-            rows * steps, 4 * width
-        )  # n, r, z, and W_hn s + b_hn, which r scales
+        # n, r, z, and W_hn s + b_hn, which r scales
+        gates = like.new_empty(rows * steps, 4 * width)
         before = like.new_empty(rows * steps, width)
         states = like.new_empty(rows, steps, width + context)
         results = (gates, before, states, vectors, weights, queries, pasts)

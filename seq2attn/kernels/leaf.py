@@ -111,16 +111,18 @@ def leaf_for(model: Model) -> Leaf | None:
 
     kernels = load(first.dtype)
     places = list(_fused_parts(model))
-    if kernels == OFF or not places:  # what the C knows has a GRU, so it is among the places
+    if (
+        kernels == OFF or not places
+    ):  # without such parts it has no GRU, so nothing for the C either
         return None
     for place in places:
         if isinstance(place.part, GRU):
             place_together(place.part)  # on a CPU nothing happens
-    if isinstance(kernels, str) or first.device.type != "cpu":  # there is no C for it
+    if isinstance(kernels, str) or first.device.type != "cpu":  # no C: PyTorch's operations alone
         return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    # nothing is left for the fused parts: a decoder in C has a single layer, and so has its encoder
+    # A decoder in C has a single layer, and so has the encoder: nothing is left for fused parts.
     if reads and decodes:
         places = []
     return Leaf(model, places, kernels, reads, decodes)
@@ -186,6 +188,7 @@ class Leaf:
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
             back, final = self._read(bottom, bottom.backward_cell, flipped, lengths, resets)
+            # the final state of the layer is that of its backward cell alone
             states = torch.cat([states, flip(back, index)], dim=2)
         for layer in above:
             states, last = layer(states, lengths)
@@ -341,15 +344,10 @@ def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
 
 
 def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
-    """Return the inputs of an attention: what it compares and averages, and the parameters of its
-    history, as the history's `forward` and `distribution` use them.
-
-    The C has one convolution over past weights for all histories: `past_weight`, a matrix for each
-    channel and offset, (C, T, features), or of `shift` (C, T, distances). As `torch.conv1d`, it
-    does not flip it; the distribution of `shift` over distances is flipped here.
+    """Return the inputs of an attention: the memory that it compares and averages, the parameters
+    of its score, and those of its history.
     """
     score = attention.score
-    history = attention.history
     inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
     if attention.scalable_softmax:
         # ln n of each string; the second argument only gives shape and dtype, (B, 1, S)
@@ -358,24 +356,38 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     if isinstance(score, Additive):
         inputs["query_weight"] = score.query_map.weight
         inputs["v"] = score.v.weight
+    return inputs | _history(attention.history, memory)
 
-    if isinstance(history, Shift):
-        inputs["power"] = 1 + F.softplus(history.power).view(1)
 
+def _history(history: nn.Module, memory: Memory) -> dict[str, Tensor]:
+    """Return the inputs of a history: those of one convolution over past weights, by which the C
+    computes every history, and for `shift` what it does with moved weights.
+
+    `past_weight` (C, T, M) are the filters of the convolution. It reads C channels, of the last
+    weights, the sum of all, and the weights of two steps before, at T offsets around a key; and it
+    computes M numbers for each key: features for the score, or logits of the distances of
+    `shift_by_key`, or the moved weight of `shift`.
+    """
+    if isinstance(history, Coverage):
+        # it reads the second channel alone, the sum of all: the first gets filters of 0
+        weight = history.map.weight.t().unsqueeze(0)  # (1, 1, features)
+        return {"past_weight": torch.cat([torch.zeros_like(weight), weight])}
+
+    if isinstance(history, Location):  # a convolution, then a linear map: together they are one
+        filters = history.convolution.weight.permute(1, 2, 0)  # (C, T, filters)
+        return {"past_weight": filters @ history.map.weight.t()}  # (C, T, features)
+
+    if not isinstance(history, Shift):
+        return {}
+    power = 1 + F.softplus(history.power).view(1)
     if isinstance(history, ShiftByKey):
         weight = history.speed * history.by_past.permute(1, 2, 0)  # (C, T, 2 reach + 1)
-        inputs["past_weight"] = weight
-        inputs["moves"] = history.speed * memory.prepared.mT  # (B, S, 2 reach + 1) b + W h_j
-        inputs["returning"] = weight.new_tensor([history.returning])  # factor of rereading
-    elif isinstance(history, Shift):
-        distribution = torch.softmax(history.speed * history.logits, dim=0)
-        inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)
-    elif isinstance(history, Coverage):
-        # of the two channels, the last weights and the sum of all, it uses the second: the first
-        # gets weights of 0
-        weight = history.map.weight.t().unsqueeze(0)  # (1, 1, features)
-        inputs["past_weight"] = torch.cat([torch.zeros_like(weight), weight])
-    elif isinstance(history, Location):
-        filters = history.convolution.weight.permute(1, 2, 0)
-        inputs["past_weight"] = filters @ history.map.weight.t()  # (C, T, features)
-    return inputs
+        return {
+            "power": power,
+            "past_weight": weight,
+            "moves": history.speed * memory.prepared.mT,  # (B, S, 2 reach + 1) b + W h_j
+            "returning": weight.new_tensor([history.returning]),  # factor of rereading
+        }
+    distribution = torch.softmax(history.speed * history.logits, dim=0)  # of d = -reach to reach
+    # moved_j = sum_d p_d alpha_(j-d), and the C, as `torch.conv1d`, sums over alpha_(j+d)
+    return {"power": power, "past_weight": distribution.flip(0).view(1, -1, 1)}

@@ -92,30 +92,17 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     """
     graph = traced.graph
     _let_writes_make_tensors(graph)
-    # nodes that compute nothing -> their names in the graph; first the inputs, then the others
-    names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
+    # node -> its name in the graph
+    given = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
-    names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
+    given |= {node: f"random.{number}" for number, node in enumerate(drawn)}
     shapes = {}
-    for node, name in names.items():  # inputs all of them
+    for node, name in given.items():
         sizes = node.meta["val"].shape
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
-    # the exported module has the model under this name; a table outside it is none of its weights
-    saved = {name for name in traced.state_dict() if name.startswith("model.")}
-    weights = set()
-    constants: dict[str, Tensor] = {}
-    for node in graph.find_nodes(op="get_attr"):
-        tensor = attrgetter(node.target)(traced)
-        if node.target in saved and tensor.is_floating_point():
-            names[node] = node.target.removeprefix("model.")
-            weights.add(names[node])
-        else:
-            names[node] = node.name
-            for name, constant in constants.items():
-                if constant is tensor:  # read a second time
-                    names[node] = name
-            constants[names[node]] = tensor
-    writer = _Writer({node: f"%{name}" for node, name in names.items()})
+    stored, constants = _stored(traced)
+    weights = set(stored.values()) - constants.keys()
+    writer = _Writer({node: f"%{name}" for node, name in {**given, **stored}.items()})
     results = writer.write_all(graph)
     nodes, needed = writer.needed_for(results)
     _check_operations(graph, nodes)
@@ -130,6 +117,26 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
         "nodes": nodes,
         "outputs": dict(zip(outputs, results, strict=True)),
     }
+
+
+def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tensor]]:
+    """Return the name of each node that reads a stored tensor, and the constants by name.
+
+    A weight has its name in the model; a constant that of the first node that reads it.
+    """
+    names: dict[fx.Node, str] = {}
+    constants: dict[str, Tensor] = {}
+    # the exported module has the model under this name; a table outside it is none of its weights
+    saved = {name for name in traced.state_dict() if name.startswith("model.")}
+    for node in traced.graph.find_nodes(op="get_attr"):
+        tensor = attrgetter(node.target)(traced)
+        if node.target in saved and tensor.is_floating_point():
+            names[node] = node.target.removeprefix("model.")
+        else:
+            known = [name for name, constant in constants.items() if constant is tensor]
+            names[node] = known[0] if known else node.name
+            constants[names[node]] = tensor
+    return names, constants
 
 
 def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
@@ -166,24 +173,27 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
     Raises `SharedMemory` where that is not enough: another tensor, such as `y.t()`, shows the same
     memory and is read afterwards.
     """
-    order = {node: place for place, node in enumerate(graph.nodes)}
-    # node -> the nodes that share its memory: one list, which grows, for all of them
-    sharing: dict[fx.Node, list[fx.Node]] = {}
+    position = {node: number for number, node in enumerate(graph.nodes)}
+
+    def later_readers(tensor: fx.Node, operation: fx.Node) -> list[fx.Node]:
+        return [reader for reader in tensor.users if position[reader] > position[operation]]
+
+    # tensor -> all tensors in its memory, itself too: one list, which grows, for all of them
+    in_memory_of: dict[fx.Node, list[fx.Node]] = {}
     for node in graph.nodes:
-        sharing[node] = [node]
-        first = node.args[0] if node.args else None
-        if node.op != "call_function" or not isinstance(first, fx.Node):
+        in_memory_of[node] = [node]
+        target = node.args[0] if node.args else None  # what it writes into, or shows
+        if node.op != "call_function" or not isinstance(target, fx.Node):
             continue
         if writes(node):
-            # a list: `users` changes meanwhile
-            for user in [user for user in first.users if order[user] > order[node]]:
-                user.replace_input_with(first, node)
-            for other in sharing[first]:  # `first`, too, but nothing reads that later any more
-                if any(order[user] > order[node] for user in other.users):
+            for reader in later_readers(target, node):
+                reader.replace_input_with(target, node)
+            for other in in_memory_of[target]:  # `target` itself has no later reader any more
+                if later_readers(other, node):
                     raise SharedMemory(f"{node.name} writes into memory that {other.name} shows")
-        if writes(node) or is_view(node):  # its result is in the same memory
-            sharing[node] = sharing[first]
-            sharing[node].append(node)
+        if writes(node) or is_view(node):  # its result lies in the memory of `target`
+            in_memory_of[target].append(node)
+            in_memory_of[node] = in_memory_of[target]
 
 
 class _Writer:
@@ -228,12 +238,12 @@ class _Writer:
         return value
 
     def needed_for(self, results: Any) -> tuple[list[Node], set[str]]:
-        """Return the nodes that these results are computed from, and the results with all values
-        that those nodes read.
+        """Return the nodes that these results are computed from, and the names of all values that
+        are needed: the results, and what those nodes read.
         """
         needed = set(_values(results))
         nodes: list[Node] = []
-        for name, *computation in reversed(self.nodes):
+        for name, *computation in reversed(self.nodes):  # a node comes after all that it reads
             if f"%{name}" in needed:
                 needed |= set(_values(computation))
                 nodes.insert(0, [name, *computation])

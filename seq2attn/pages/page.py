@@ -112,7 +112,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     traced = trace_model(predictor.model)
     with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
         graphs = {one.function.name: program_json(one) for one in traced}
-    described = manifest(predictor, list(graphs))  # of the model: `answer` is the task's
+    described = manifest(predictor, list(graphs))  # before the task's graph is added, `answer`
     training: dict[str, Any] | None = None
     if page_model.config:
         training = training_settings(page_model.config)

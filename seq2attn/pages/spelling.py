@@ -155,14 +155,16 @@ def spelled(node: fx.Node) -> list[Any]:
 
 def _filled(node: fx.Node, given: Given) -> list[Any]:
     """Spell what makes a tensor of equal numbers: `full(shape, number, kind)`, or `full_like` of a
-    tensor in place of the shape. The number is the last argument, unless the name says it; before
-    it stands the shape or the tensor, or nothing if the result is a single number.
+    tensor in place of the shape.
+
+    Torch's arguments end with the shape or that tensor (none for a single number), and then the
+    number, unless the name says it: `zeros(shape)`, `new_full(tensor, shape, number)`.
     """
     name = _name(node)
     values = [*given.values()]
     number = FILLED[name] if name in FILLED else values.pop()
-    like = values[-1] if values else []
-    return ["full_like" if isinstance(like, fx.Node) else "full", like, number, _kind(node)]
+    shape = values[-1] if values else []
+    return ["full_like" if isinstance(shape, fx.Node) else "full", shape, number, _kind(node)]
 
 
 def _cast(node: fx.Node, given: Given) -> list[Any]:
