@@ -228,11 +228,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
         raise Seq2AttnError(
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
-    field = dict(all_keys()).get(key)
-    # the types that the key allows: int and None of `Annotated[int, ...] | None`; none for an
-    # unknown key, which the config of each trial refuses
-    kinds = [field.annotation, *get_args(field.annotation)] if field else []
-    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]  # Annotated[int, ...] -> int
+    kinds = _types_of(key)
     expanded: list[Any] = []
     for value in _tuple(values):
         text = str(value)
@@ -251,6 +247,17 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
     if not expanded:
         raise Seq2AttnError("no values")
     return tuple(expanded)
+
+
+def _types_of(key: str) -> list[Any]:
+    """Return the types that a config key allows, such as int and None for `Annotated[int, ...] |
+    None`; none for an unknown key, which the config of each trial refuses.
+    """
+    field = dict(all_keys()).get(key)
+    if field is None:
+        return []
+    kinds = [field.annotation, *get_args(field.annotation)]  # a union, and its members
+    return [getattr(kind, "__origin__", kind) for kind in kinds]  # Annotated[int, ...] -> int
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:

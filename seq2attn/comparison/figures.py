@@ -114,7 +114,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
-    ticks = {label: index for index, label in enumerate(labels)}
+    ticks = {label: index for index, label in enumerate(labels)}  # label -> place on the x axis
     trained = {row.length_or_rate for row in rows if row.trained}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle

@@ -84,9 +84,9 @@ def _is_users(value: Any) -> bool:
 def _members(value: type | ModuleType) -> Iterator[Any]:
     """Yield what a class or module of the user's defines, and the classes that it extends."""
     for name, member in sorted(vars(value).items()):
-        # of what Python names so, such as `__doc__`, only methods compute anything
+        # of names such as `__doc__` and `__call__`, only those of methods compute anything
         if not name.startswith("__") or isinstance(member, FunctionType):
-            # the function of a class method or static method, or of a property
+            # a class method or static method (`__func__`) or property (`fget`) hides its function
             yield getattr(member, "__func__", getattr(member, "fget", member))
     yield from getattr(value, "__bases__", ())
 

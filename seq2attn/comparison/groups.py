@@ -96,10 +96,10 @@ class Group:
         """The metric's mean over its rows, such as lengths, by seed. An error rate has one row, of
         the whole file; of several error rates, the first counts.
         """
-        rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
+        rows = [row for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
         for trial in self.trials:
-            values = [by_seed[trial.seed] for by_seed in rows if trial.seed in by_seed]
+            values = [row.by_seed[trial.seed] for row in rows if trial.seed in row.by_seed]
             if values and len(values) == len(rows):  # a diverged model may lack a value
                 means[trial.seed] = statistics.fmean(values)
         return means

@@ -168,12 +168,14 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
 def _values_and_labels(
     experiment: Experiment, given: Values, config: Config
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what varies except the seed, as numbers and texts: the values, which identify a group,
-    and what its label shows of them. Labels leave out the options of a part that all values of its
-    axis share: of `local_m(radius=2, centre=reversed)` and the same with radius 3, they show the
-    radius.
+    """Return what varies except the seed, twice, as key -> number or text: the values, which
+    identify a group, and what its label shows of them.
+
+    They differ in parts with options: a label leaves out the options that all values of the axis
+    share. Of `local_m(radius=2, centre=reversed)` and the same with radius 3, labels show
+    `local_m(radius=2)` and `local_m(radius=3)`.
     """
-    flat = flat_values(config)
+    checked = flat_values(config)
     values = {}
     labels = {}
     for key, value in given.items():
@@ -181,8 +183,8 @@ def _values_and_labels(
             values[key] = _in_short(value)
             labels[key] = _in_short(value, experiment.axes[key])
         elif key != "seed":
-            # as the checked config has it; base configs and loops are no keys of one
-            values[key] = labels[key] = _plain(key, flat.get(key, value))
+            # as the checked config has it, which lacks the keys of base configs and loops
+            values[key] = labels[key] = _plain(key, checked.get(key, value))
     return values, labels
 
 

@@ -69,17 +69,17 @@ class Comparison(Tabular):
             Number("difference", form="+.3f"),
         ]
         rows = []
-        lowest = {}  # of the seeds, by family and length
+        worst = {}  # (family, length) -> the value of the worst seed
         for row in group.rows:
             label = f"{row.length_or_rate}{'' if row.trained else '*'}"
             rows.append({**vars(row), "length_or_rate": label})
             if row.length:  # an error rate has none
-                lowest[row.family, row.length] = row.worst
+                worst[row.family, row.length] = row.worst
         notes = []
-        place = worst_place(lowest)
+        place = worst_place(worst)
         if place and metric.lower_is_better is not None:
             family, length = place
-            notes.append(f"worst family: {family}, {lowest[place]:.3f} at length {length}")
+            notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
         return Table.of_records(rows, columns, title, notes)
@@ -198,8 +198,8 @@ class Comparison(Tabular):
                     **vars(group.ranked),
                     "parameters": group.trials[0].parameters,
                 }
-                # `by_seed` is no flat value, and `trial_records` has it; `behind` says the other
-                del record["by_seed"], record["not_worse_than_best"]
+                del record["by_seed"]  # not a flat value; `trial_records` has these numbers
+                del record["not_worse_than_best"]  # follows from `behind`
                 rows.append(record)
         return Table.of_records(rows)
 

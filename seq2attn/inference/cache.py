@@ -148,28 +148,38 @@ class Collector:
 
         for name, batches in self._batches.items():
             point, *others = self._groups[name]  # the axes of one are those of all
-            of_rows = row_axis(point.axes)
+            counted = row_axis(point.axes)  # what rows are: `step` or `source`
             # where several points share the name, an axis tells them apart, such as `head`
             each = [point.each or "point"] if others else []
-            of_row = [axis for axis in point.axes if axis != of_rows]
-            axes[name] = ("string", of_rows, *each, *of_row)
+            of_row = [axis for axis in point.axes if axis != counted]
+            axes[name] = ("string", counted, *each, *of_row)
 
-            dtype = batches[0][1].dtype
-            blank = np.nan if dtype.kind == "f" else False
-            # along each axis but that of the strings, the longest of all batches
-            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)
-            array = np.full((len(answers), *longest), blank, dtype)
-            for indices, rows in batches:
-                # these strings, and along every other axis as much as the batch has
-                region: Any = indices, *map(slice, rows.shape[1:])
-                array[region] = rows
+            arrays[name] = array = _joined(batches, len(answers))
             # A batch goes on until the longest of its outputs has ended. (Its sources have one
             # length, so rows of `source` have nothing behind their ends.)
-            if of_rows == "step":
-                array[np.arange(array.shape[1]) >= steps[:, None]] = blank
-            arrays[name] = array
+            if counted == "step":
+                array[np.arange(array.shape[1]) >= steps[:, None]] = _blank(array)
 
         return Cache(arrays, axes, {"step": steps, "source": sources})
+
+
+def _joined(batches: Sequence[Batch], count: int) -> NDArray[Any]:
+    """Return the arrays of all batches as one, (count, ...): along each axis as long as the longest
+    of them, and blank beyond the end of the others.
+    """
+    longest = np.max([values.shape[1:] for _, values in batches], axis=0)
+    _, first = batches[0]
+    array = np.full((count, *longest), _blank(first), first.dtype)
+    for indices, values in batches:
+        # these strings, and along every other axis as much as the batch has
+        region: Any = indices, *map(slice, values.shape[1:])
+        array[region] = values
+    return array
+
+
+def _blank(array: NDArray[Any]) -> float | bool:
+    """Return what stands where a string has no value: nan, or False in `attention.allowed`."""
+    return np.nan if array.dtype.kind == "f" else False
 
 
 def by_position(name: str, visits: Sequence[Visit]) -> Tensor:

@@ -358,7 +358,8 @@ def row_dimensions(group: Sequence[Place]) -> int:
     weights of several heads, (H, S).
     """
     axes = group[0].point.axes
-    return len(axes) - (row_axis(axes) in axes) + (len(group) > 1)
+    own = [axis for axis in axes if axis != row_axis(axes)]  # without the one that counts rows
+    return len(own) if len(group) == 1 else 1 + len(own)
 
 
 UNCHANGED = Changes()

@@ -201,40 +201,37 @@ def beam_decode(
     of them by each of V symbols, keeps the best K of the KV, and goes on with the rows of their
     parents: the hypotheses that they extend.
     """
-    # (BK,) which row each hypothesis goes on with: at first that of its source, later its parent's
-    rows = torch.arange(len(lengths), device=source.device).repeat_interleave(search.width)
+    # (B, 1) the first of the K rows of each source: 0, K, 2K, ...
+    first_rows = search.width * torch.arange(len(lengths), device=source.device).unsqueeze(1)
     memory, state = model.encode(source, lengths)
-    memory = model.select(memory, rows)
-    state = model.select(state, rows)
-    # (B, K) log-probabilities. At first a source has one hypothesis, which is empty; the others,
-    # of probability 0, do not exist yet.
+    # (BK,) the source of each row; its K rows share a memory, whichever hypotheses they hold
+    sources = (first_rows // search.width).expand(-1, search.width).flatten()
+    memory = model.select(memory, sources)
+    state = model.select(state, sources)
+    # (B, K) ln p of each hypothesis. At first a source has one, which is empty; the others, of
+    # probability 0, do not exist yet.
     totals = torch.full((len(lengths), search.width), -torch.inf, device=source.device)
     totals[:, 0] = 0
-    # (B, 1) the first of the K rows of each source in the model's batch: 0, K, 2K, ...
-    first_rows = rows.view_as(totals)[:, :1] * search.width
-    emitted = torch.full_like(rows, SOS).unsqueeze(1)  # (BK, 1 + t) of the hypotheses kept
+    emitted = torch.full_like(sources, SOS).unsqueeze(1)  # (BK, 1 + t): <sos>, then t tokens
     weights: list[Tensor] = []  # empty, or one tensor (BK, t, S) of all steps so far
-    for _ in steps(max_steps):
-        decoded, state = model.step(emitted[:, -1], state, memory)
-        log_probabilities = model.choices(decoded.logits.log_softmax(dim=2), memory)
-        log_probabilities = log_probabilities.view(*totals.shape, -1)  # (B, K, V)
-        # a finished hypothesis goes on with <eos> only, which costs nothing, whatever was computed
-        finished = (emitted == EOS).any(dim=1).view_as(totals)  # (B, K)
-        log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
-        log_probabilities[..., EOS].masked_fill_(finished, 0.0)
-        extended = totals.unsqueeze(2) + log_probabilities  # (B, K, V)
-        # tokens of each after this step, a finished one's <eos> included: as many as are now not
-        # <eos>, since <sos> is one of these
-        counts = (emitted != EOS).sum(dim=1).view_as(totals)  # (B, K)
 
-        scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
-        # (B, K) places among the KV extensions; stable: of equal scores the first
-        chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, : search.width]
-        parents = chosen // extended.size(2)  # (B, K) of 0 to K - 1
-        tokens = chosen % extended.size(2)  # (B, K)
-        totals = extended.flatten(1).gather(1, chosen)
-        counts = counts.gather(1, parents)
-        rows = (first_rows + parents).flatten()  # (BK,)
+    for _ in steps(max_steps):
+        # extend each hypothesis by each of V symbols
+        decoded, state = model.step(emitted[:, -1], state, memory)
+        logs = model.choices(decoded.logits.log_softmax(dim=2), memory)  # (BK, 1, V) ln p
+        finished = (emitted == EOS).any(dim=1)  # (BK,)
+        extended = totals.view(-1, 1) + _only_end(logs.squeeze(1), finished)  # (BK, V)
+        # |Y| of an extension: the tokens before it, and one, which is new or a finished one's
+        # <eos>. <sos> is counted in place of that one.
+        counts = (emitted != EOS).sum(dim=1)  # (BK,)
+
+        # keep the best K of the KV extensions of each source; stable: of equal scores the first
+        scores = search.score(extended, counts.unsqueeze(1)).view(len(totals), -1)  # (B, KV)
+        best = scores.sort(dim=1, descending=True, stable=True).indices[:, : search.width]  # (B, K)
+        totals = extended.view_as(scores).gather(1, best)  # (B, K)
+        symbols = extended.size(1)  # V
+        rows = (first_rows + best // symbols).flatten()  # (BK,) of their parents
+        tokens = best % symbols  # (B, K)
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
         if keep_weights and decoded.weights is not None:  # those of the parents go along
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
@@ -242,10 +239,20 @@ def beam_decode(
         if ((tokens == EOS) | totals.isneginf()).all():
             break
         state = model.select(state, rows)
+
     _need_numbers(totals.isnan())
     tokens = emitted[:, 1:].view(*totals.shape, -1)  # (B, K, T)
     kept = weights[0].view(*tokens.shape, -1) if weights else None  # (B, K, T, S)
-    return Decoding(tokens, kept, totals, search.score(totals, counts))
+    return Decoding(tokens, kept, totals, search.score(totals, counts[rows].view_as(totals)))
+
+
+def _only_end(logs: Tensor, finished: Tensor) -> Tensor:
+    """Return ln p of symbols (N, V) such that finished (N,) hypotheses can go on with `<eos>` only,
+    which costs nothing, whatever the model computed.
+    """
+    only_end = torch.full_like(logs, -torch.inf)
+    only_end[:, EOS] = 0.0
+    return torch.where(finished.unsqueeze(1), only_end, logs)
 
 
 # ---- several models that decode together ----

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
@@ -51,14 +51,15 @@ def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> F
     """Draw the maps of the same strings through training: a line per string, a column for each of a
     few steps, between which attention changes most evenly.
     """
-    steps = choose_evenly(snapshots)
+    chosen = choose_evenly(snapshots)
     maps = []
     titles = []
-    for string in range(len(snapshots[0][1])):
-        for step, drawn in steps:
-            maps.append(cropped(drawn[string]))
+    _, first = chosen[0]
+    for string in range(len(first)):  # its index in the maps of each step
+        for step, of_step in chosen:
+            maps.append(cropped(of_step[string]))
             titles.append(f"step {step:,}")
-    return _sheet(maps, titles, columns=len(steps), ideal=ideal)
+    return _sheet(maps, titles, columns=len(chosen), ideal=ideal)
 
 
 def draw_map(
@@ -181,35 +182,35 @@ def _sheet(
 
     if ideal and not any(attention.ideal for attention in maps):
         raise Seq2AttnError("no ideal alignment is known for these strings")
-    cell, left, above, width, height = _room(maps, titles, columns)
-    columns = min(columns or int(SHEET / width) or 1, len(maps))  # 1: wider than a sheet
+    room = _room(maps, titles, columns)
+    columns = min(columns or int(SHEET / room.width) or 1, len(maps))  # 1: wider than a sheet
     lines = math.ceil(len(maps) / columns)
-    right = width * columns  # of all maps
+    all_maps = room.width * columns  # inches: their width
 
     symbols: set[str] = set()
     for one in maps:
         symbols.update(one.source_symbols, one.output_symbols)
     notes = ["orange: ideal alignment"] if ideal else []
     key = "      ".join(notes + explain_signs(symbols))
-    total = max(height * lines + BELOW, 2.0)  # less is too low for the bar's label
-    figure = Figure((max(right + BAR, KEY_LETTER * len(key)), total))
+    height = max(room.height * lines + BELOW, 2.0)  # less is too low for the bar's label
+    figure = Figure((max(all_maps + BAR, KEY_LETTER * len(key)), height))
     figure.supxlabel(
         key,
         fontsize=8,
         x=0.01,
         ha="left",
     )
-    bar_height = min(2.2, total - above - BELOW)  # inches: beside the first line, at most 2.2
-    bar = _place(figure, right + 0.1, above, 0.12, bar_height)  # 0.1 from the maps, 0.12 wide
+    bar_height = min(2.2, height - room.above - BELOW)  # inches: beside the first line of maps
+    bar = _place(figure, all_maps + 0.1, room.above, 0.12, bar_height)  # 0.1 inches beside them
 
     for index, attention in enumerate(maps):
         line, column = divmod(index, columns)
         axes = _place(
             figure,
-            column * width + left,
-            line * height + above,
-            cell * len(attention.source_symbols),
-            cell * len(attention.output_symbols),
+            column * room.width + room.left,
+            line * room.height + room.above,
+            room.cell * len(attention.source_symbols),
+            room.cell * len(attention.output_symbols),
         )
         draw_map(axes, attention, ideal=ideal, title=titles[index])
 
@@ -223,9 +224,22 @@ def _sheet(
     return figure
 
 
-def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> tuple[float, ...]:
-    """Return the room of each map, in inches: the side of a cell, what labels take on the left of
-    the cells and above them, and the width and height of all.
+class Room(NamedTuple):
+    """The room of each map in a sheet, in inches."""
+
+    cell: float
+    """the side of a cell"""
+    left: float
+    """what labels take on the left of the cells"""
+    above: float
+    """what title and labels take above them"""
+    width: float
+    """of cells and labels together, as the next"""
+    height: float
+
+
+def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> Room:
+    """Return the room that each map gets, the same for all.
 
     Cells are so large that `columns` of the largest map fit into a line, two if it is 0; but there
     is a smallest size. Raises `Seq2AttnError` for a map that is too large even so.
@@ -247,7 +261,7 @@ def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> 
     # above, a label that is not turned takes the height of a line, for which a letter is added
     above = ABOVE + letter * max(1, _letters(*sources) - 2)
     width = left + max(cell * wide, LETTER * max(map(len, titles)))
-    return cell, left, above, width, above + cell * high + BELOW
+    return Room(cell, left, above, width, above + cell * high + BELOW)
 
 
 def _place(figure: Figure, left: float, above: float, width: float, height: float) -> Axes:

@@ -65,11 +65,13 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     sums = []
     at_once = max(1, DRAWN_AT_ONCE // count)
     for first in range(0, RESAMPLES, at_once):
-        rows = numpy.arange(min(at_once, RESAMPLES - first))[:, None]
-        drawn = count * rows + random.integers(count, size=(len(rows), count))
-        # each source as often as it was drawn, a row for each resample
-        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        sums.append(numbers @ times.T)
+        resamples = min(at_once, RESAMPLES - first)
+        drawn = random.integers(count, size=(resamples, count))  # the sources of each resample
+        # (resamples, N) how often each was drawn: counted in one call, where the numbers of the
+        # sources of resample r begin at r * N
+        begins = count * numpy.arange(resamples)[:, None]
+        times = numpy.bincount((begins + drawn).ravel(), minlength=drawn.size).reshape(drawn.shape)
+        sums.append(numbers @ times.T)  # (2, resamples)
     part, whole = numpy.concatenate(sums, axis=1)
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)

@@ -48,14 +48,13 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     leaf = _loss_and_gradients(step, step.leaf, batch, number)
     if largest_error(leaf, formulas) <= 1:
         return
+    # float32 may be too coarse to decide this: ask again in float64, if a leaf computes in that
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
-    # (in float64 there is nothing more exact to ask; if no leaf computes in float64, nothing can
-    # be proved there)
     if formulas[0].dtype == torch.float32 and exact.leaf is not None:
         prove(exact, batch, number)  # raises if they differ in float64, too
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)
         right = [tensor.float() for tensor in computed]
-        # the leaf may be as far from what is right as the formulas in float32 are, times a factor
+        # in float32, the leaf may be as far from this as the formulas are, times a factor
         allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
         if largest_error(leaf, right) <= allowed:
             return

@@ -212,16 +212,16 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         return
     yield from trainer.data.task.notes
     model = trainer.config.model
-    # the C knows no other cell
-    has_kernels = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
+    # the compiled kernels compute no other cell than a GRU
+    uses_kernels = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
     slow = why_slow(device)
-    if has_kernels and slow:
+    if uses_kernels and slow:
         yield slow
     started = run.environment
     before = f"{started.device}, {started.kernels or 'not compiled'}"
     now = f"{device.type}, {describe(device)}"
-    # what the kernels do not cover is computed alike with and without them
-    if step and before != now and (has_kernels or started.device != device.type):
+    # a model that uses no kernels has the same weights with and without them
+    if step and before != now and (uses_kernels or started.device != device.type):
         yield f"{run.path} was started on {before} and continues on {now}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"
     verb = "resuming" if step else "training"

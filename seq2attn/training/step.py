@@ -196,8 +196,8 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        # where reading the norm would wait for a GPU, always scale: by 1 if it is small enough (0
-        # gives inf, which is cut to 1)
+        # Where reading the norm would wait for a GPU, always scale, by a factor of at most 1. (A
+        # norm of 0 gives inf, which becomes 1.)
         if not self._may_read_numbers:
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
