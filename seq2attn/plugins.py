@@ -150,9 +150,10 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
     for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]:
         where = f"{short_path(frame.filename)}:{frame.lineno}"
         lines.append(f"  {where}, in {frame.name}: {frame.line}")
-    message = "\n".join([f"{where}: {error_text(error)}", *lines])  # where: the last, that failed
-    last, _ = frames[-1]
-    cls = classes[last.f_globals["__name__"]]
+    failed = where  # the innermost, which comes last
+    message = "\n".join([f"{failed}: {error_text(error)}", *lines])
+    innermost, _ = frames[-1]
+    cls = classes[innermost.f_globals["__name__"]]
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 
 

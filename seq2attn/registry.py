@@ -256,8 +256,8 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
     if missing:
         names = ", ".join(missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-    # the base class of its kind, such as `Score`, and what the part needs beyond that: first comes
-    # what all parts of its kind are given
+    # the base class of its kind, such as `Score`; its constructor takes what every part of the kind
+    # is given, which comes first in this class, too: only what follows is needed beyond that
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
     needed = _needed(cls)[len(_needed(base)) :]
     if needed:

@@ -217,7 +217,7 @@ def _find(word: str) -> list[str]:
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
         CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
-    names = {part: part.partition("/")[2] for part in _known()}
+    names = {part: part.partition("/")[2] for part in _known()}  # KIND/NAME -> NAME
     matching = [part for part, name in names.items() if word in (part, name)]
     if not matching and ":" in word:
         raise Seq2AttnError(

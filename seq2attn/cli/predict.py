@@ -214,7 +214,7 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     refused = last = 0
     left_out: list[str] = []  # numbers of lines
     for number, source in predictor.task.sources(_lines()):
-        left_out += map(str, range(last + 1, number))
+        left_out += map(str, range(last + 1, number))  # those between two sources
         last = number
         try:
             predictor.read(source)  # raises for what the model cannot read

@@ -189,7 +189,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
             source, target = target, source  # the user's column is one of the two: keep its side
         found = zip(COLUMNS, [source, target, *features], strict=False)  # there may be no features
-        wanted = {key: column.key for key, column in found} | wanted
+        wanted = {key: column.key for key, column in found} | wanted  # what the user named counts
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
@@ -206,9 +206,10 @@ def _net_read(lines: Texts, form: Format) -> int:
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return `form` adjusted to a file, and the `_net_read` of the result. It gets a sign of
-    comments if it then reads more lines; and the user's own `columns` and `strip` if it reads no
-    fewer, since the user should have to change as few options as possible.
+    """Return `form` adjusted to a file, and the `_net_read` of the result.
+
+    It gets a sign of comments if it then reads more lines; and the user's `own` values of `columns`
+    and `strip` if it then reads no fewer: the fewer options differ, the fewer the user has to set.
     """
     tries: list[dict[str, Any]] = []
     for sign in COMMENTS:
@@ -218,11 +219,11 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
     form = replace(form, strip=True)  # reads the most lines, but many files can do without
     most = _net_read(lines, form)
     for change in tries:
-        other = replace(form, **change)
-        net = most if other == form else _net_read(lines, other)  # which takes time
+        changed = replace(form, **change)
+        net = most if changed == form else _net_read(lines, changed)  # which takes time
         is_own = "comment" not in change
         if net > most or (net == most and is_own):
-            form, most = other, net
+            form, most = changed, net
     return form, most
 
 

@@ -141,8 +141,8 @@ def _symbols_after_word(lines: Texts) -> float:
             rests.append(rest)
             in_two_scripts += script(rest) not in ("", script(word))  # "": it has no letter
     symbols = set(parts_of(rests))
-    new = sum(word not in symbols for word in words)
-    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):
+    not_symbols = sum(word not in symbols for word in words)
+    if is_segmented(rests) and not _is_table(rests) and not_symbols > ENOUGH * len(words):
         return len(words) / len(lines)
     return in_two_scripts / len(lines)
 
@@ -207,11 +207,11 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     """
     if not name or name in cells or len(cells) < 10:  # of a few cells, chance makes them unlike
         return False
-    same = sum(script(cell) == script(name) for cell in cells)
     kind = role(cells)
     if kind == "segments":
         return not set(name.split()).issubset(parts_of(cells))
-    return kind in ("number", "category", "features") or same < 0.1 * len(cells)
+    same_script = sum(script(cell) == script(name) for cell in cells)
+    return kind in ("number", "category", "features") or same_script < 0.1 * len(cells)
 
 
 def is_segmented(texts: Texts) -> bool:

@@ -181,14 +181,15 @@ class Format:
 
     def source_of(self, line: str) -> str:
         """Return the source of a line that may lack its last columns, such as the answer, or that
-        is one word. A line of another format is returned as it is, for the vocabulary to judge.
+        is one word. Of a line with too few or too many columns, all is taken for the source: the
+        vocabulary then refuses it.
         """
         fields = self.split(line)
         source, features = self.source_column, self.features_column
         if len(fields) == 1:
             return self.canonical(fields[0])
         if isinstance(source, str) or isinstance(features, str):
-            return self.canonical(line)  # a name without a header says nothing
+            return self.canonical(line)  # no header has said where a named column is
         if max(source, features or 0) <= len(fields) <= self.width:
             line = fields[source - 1]
             if features:

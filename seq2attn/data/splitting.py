@@ -62,11 +62,12 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     """
     different = set(units.values())
     order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
-    part_of = dict.fromkeys(order, "train")
+    part_of = dict.fromkeys(order, "train")  # unit -> part
     start = 0
     for name, share in shares.items():
         end = start + round(share * len(order))  # past the end, a slice has what there is
-        part_of.update(dict.fromkeys(order[start:end], name))
+        for unit in order[start:end]:
+            part_of[unit] = name
         start = end
     parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
     for number, unit in units.items():
@@ -95,20 +96,22 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return what `shared_with_train` compares, by the words that its sentence has for it: for each
-    line the source's word, the answers, and the value of each other column whose values recur, such
-    as concepts.
+    """Return what `shared_with_train` compares: the source's word, the answers, and each other
+    column whose values recur, such as concepts; at most `MOST_COLUMNS` of these.
+
+    Each is line number -> values; its key is a part of the sentence, as in "3 share their source
+    with train, 5 their target".
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}
     for number, row in file.parsed.rows.items():
         sources[number] = [words[number]]
         targets[number] = [answer for _, answer in row]
-    # the first name has the verb, as it begins the sentence: "3 share their source with train"
-    columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
+
+    columns = {"share their source with train": sources, "their target": targets}
     for at in range(form.width):
-        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:  # 2: the words and answers
+        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:  # 2: these
             continue
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
         different = len({value for (value,) in values.values()})

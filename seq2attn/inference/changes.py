@@ -142,7 +142,8 @@ class Changes:
         for (name, index), row in self.patch.items():
             of_source = row_axis(known[name][0].point.axes) == "source"
             one_for_all = np.ndim(row) <= row_dimensions(known[name])
-            if of_source and one_for_all:  # of rows for many strings, some may end before
+            # where each string has a row of its own, some strings may end before this position
+            if of_source and one_for_all:
                 positions.append(index)
         for position in positions:
             if position >= width:
@@ -337,8 +338,8 @@ class Patch:
             )
         new = self.donors[strings]  # (B, places, ...)
         if row_axis(at.axes) == "step" and at.axes[-1] == "source":
-            # one number for each source position: those of many strings are as long as their
-            # longest source, and end with nan where this one has ended
+            # A row has a number for each source position. Rows of many strings are as long as the
+            # longest source, with nan past the end of a shorter one: cut that off.
             width = rows.size(-1)
             if new[..., width:].isnan().all():  # or there is nothing behind `width`
                 new = new[..., :width]

@@ -91,22 +91,7 @@ def evaluate_pairs(
     the pairs of a source share its answer.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
-
-    by_source: dict[str, list[int]] = defaultdict(list)  # the pairs of each source
-    for index, (source, _) in enumerate(pairs):
-        by_source[source].append(index)
-    # one answer for each source: that of the pair whose right answer is closest to it
-    kept: dict[int, PairAnswer] = {}
-    for same in by_source.values():
-        # (the model wrote the same for all of them; only what is right differs)
-        closest = min(same, key=lambda index: len(answers[index].edits))
-        others = {answers[index].right for index in same} - {answers[closest].right}
-        kept[closest] = replace(
-            answers[closest],
-            others=tuple(sorted(others)),
-            words=len(same) if tokens else 1,
-        )
-
+    kept = _one_of_each_source(answers, tokens=tokens)
     found = tuple(kept.values())
     counts = [answer.words for answer in found]
     rows = rows_of(
@@ -136,6 +121,25 @@ def evaluate_pairs(
             independent=effective_count(counts),
         )
     return Evaluation(tuple(rows), found)
+
+
+def _one_of_each_source(answers: Sequence[PairAnswer], *, tokens: bool) -> dict[int, PairAnswer]:
+    """Return one of the answers to each source by its index: that of the pair whose right answer is
+    closest to it. The model wrote the same for all pairs of a source; only what is right differs.
+    """
+    by_source: dict[str, list[int]] = defaultdict(list)  # the pairs of each source
+    for index, answer in enumerate(answers):
+        by_source[answer.source].append(index)
+    kept = {}
+    for same in by_source.values():
+        closest = min(same, key=lambda index: len(answers[index].edits))
+        others = {answers[index].right for index in same} - {answers[closest].right}
+        kept[closest] = replace(
+            answers[closest],
+            others=tuple(sorted(others)),
+            words=len(same) if tokens else 1,
+        )
+    return kept
 
 
 def _measure_pairs(

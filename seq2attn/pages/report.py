@@ -242,8 +242,10 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
     values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
     equal: list[dict[str, str]] = []
     different: list[dict[str, str]] = []
-    of_all_runs = chain(*values.values())
-    for key in dict.fromkeys(chain(*of_all_runs)):  # of a chain of dicts each key, once
+    keys: dict[str, Any] = {}  # of all runs, each once, in order
+    for of_run in chain(*values.values()):
+        keys |= of_run
+    for key in keys:
         texts = {}
         for label, of_runs in values.items():
             found = dict.fromkeys(_text(one.get(key)) for one in of_runs)

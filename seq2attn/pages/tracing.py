@@ -277,7 +277,9 @@ def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
     fixed = []
     traced = module.graph.find_nodes(op="placeholder")
     for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):
-        for size, known in zip(tensor.shape, map(str, node.meta["val"].shape), strict=True):
-            if known.isdigit() and int(known) != size:  # another name, such as s15: any size
+        # sizes in the graph are numbers, or names such as s15, which stand for any size
+        in_graph = map(str, node.meta["val"].shape)
+        for size, known in zip(tensor.shape, in_graph, strict=True):
+            if known.isdigit() and int(known) != size:
                 fixed.append(f"{name} became fixed at {known}")
     return fixed

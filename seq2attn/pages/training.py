@@ -112,10 +112,10 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            graph, again = (graph_of(draw, {}) for _ in range(2))
-            # the only inputs are random numbers: a graph without any draws nothing. What Python
-            # draws itself is a constant in the graph, and another one the next time
-            if graph["inputs"] and graph == again:
+            graph = graph_of(draw, {})
+            # Its only inputs are random numbers: without any, it draws nothing. What Python draws
+            # itself is a constant in the graph, and another one when it is traced again.
+            if graph["inputs"] and graph == graph_of(draw, {}):
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:

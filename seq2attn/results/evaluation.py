@@ -230,8 +230,8 @@ class Evaluation(Tabular):
             if a.rights != b.rights:
                 right = f"{len(a.rights)} for A and {len(b.rights)} for B"
                 if len(a.rights) == len(b.rights):  # then each has one that the other lacks
-                    mine_alone, theirs_alone = a.rights - b.rights, b.rights - a.rights
-                    right = f"{quoted(min(mine_alone))} for A and {quoted(min(theirs_alone))} for B"
+                    only_a, only_b = min(a.rights - b.rights), min(b.rights - a.rights)
+                    right = f"{quoted(only_a)} for A and {quoted(only_b)} for B"
                 raise _not_paired(f"the right answers to {quoted(source)} are {right}")
             if a.words != b.words:
                 raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")

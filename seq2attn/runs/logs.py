@@ -88,9 +88,11 @@ def evaluations(
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """Return the newest accuracy by length, and a text that says what it is: from all calls of
-    `eval` that measured the same weights on the same data as its last one, the newest row of each
-    kind; without any, the last evaluation in training. None if there is neither.
+    """Return a text that says what the newest accuracy by length is, and that; None if there is
+    none.
+
+    It is what `eval` measured: the newest row of each kind from all calls that measured the same
+    weights on the same data as the last call. Without any, it is the last evaluation in training.
     """
     saved = [evaluation for _, evaluation in evaluations(run) if evaluation.lengths]
     if saved:
