@@ -300,8 +300,8 @@ def _named(words: Sequence[Column], *, has_features: bool) -> list[Column]:
     """
     for source_names, target_names in NAMED:
         sources = [column for column in words if is_name(source_names, column.name)][:1]
-        targets = [column for column in words if is_name(target_names, column.name)]
-        targets = [column for column in targets if column not in sources][:1]
+        others = [column for column in words if column not in sources]
+        targets = [column for column in others if is_name(target_names, column.name)][:1]
         if not sources or not targets:
             continue
         # A lemma has many forms, unless features say which, but a form has one lemma.

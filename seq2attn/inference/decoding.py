@@ -201,12 +201,11 @@ def beam_decode(
     of them by each of V symbols, keeps the best K of the KV, and goes on with the rows of their
     parents: the hypotheses that they extend.
     """
-    # (B, 1) the first of the K rows of each source: 0, K, 2K, ...
-    first_rows = search.width * torch.arange(len(lengths), device=source.device).unsqueeze(1)
+    numbers = torch.arange(len(lengths), device=source.device)  # (B,) of the sources
+    sources = numbers.repeat_interleave(search.width)  # (BK,) the source of each row
+    first_rows = search.width * numbers.unsqueeze(1)  # (B, 1) of the K rows of each source
     memory, state = model.encode(source, lengths)
-    # (BK,) the source of each row; its K rows share a memory, whichever hypotheses they hold
-    sources = (first_rows // search.width).expand(-1, search.width).flatten()
-    memory = model.select(memory, sources)
+    memory = model.select(memory, sources)  # stays: hypotheses move among rows of one source
     state = model.select(state, sources)
     # (B, K) ln p of each hypothesis. At first a source has one, which is empty; the others, of
     # probability 0, do not exist yet.

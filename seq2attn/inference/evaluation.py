@@ -54,7 +54,7 @@ def evaluate(
         first = 0
         for batch in _batches(predictor, family, length, samples, seed):
             numbers = range(first, first + len(batch.source))
-            first += len(batch.source)
+            first = numbers.stop
             with of_strings(numbers):
                 metrics, _ = _measure(predictor, batch)
             for name, values in metrics.items():

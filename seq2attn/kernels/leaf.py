@@ -37,7 +37,7 @@ from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, Scal
 from seq2attn.torch_private import has_any_global_hook
 
 LARGE = 2**25
-"""B x D^2 from which on PyTorch's products on several threads are faster than the C on one"""
+"""B x D^2 from which on PyTorch's products on several threads are faster than the C"""
 SMALL = 1_500_000
 """B x D^2 up to which a CPU probably trains faster than a GPU: measured beside an H100, it did at
 1.05 million and did not at 2.36 (benchmarks/README.md). There the CPU's calls take the time, not
@@ -160,8 +160,10 @@ class Leaf:
         """
         model = self.model
         lengths = batch.source_lengths
+        # PyTorch's products on several threads are then faster than the C on one
+        is_large = self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            if not (self.reads or self.decodes) or self._is_large(batch):
+            if is_large or not (self.reads or self.decodes):
                 return model.forward(batch)  # with the fused parts, if there are any
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))
@@ -169,10 +171,6 @@ class Leaf:
             if self.decodes:
                 return self._decode(batch, state, memory, resets)
             return model.decoder(batch.decoder_input, state, memory)[0]
-
-    def _is_large(self, batch: Batch) -> bool:
-        """Return whether PyTorch's products on several threads are faster than the C."""
-        return self.size(len(batch.source)) >= LARGE and torch.get_num_threads() > 1
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         """Read source (B, S) of these lengths (B,): the bottom layer in C, which looks up the

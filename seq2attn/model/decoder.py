@@ -199,9 +199,8 @@ class LuongDecoder(Decoder):
         states, cell = self.cell(inputs, state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         features = self.features(attended.context, states, embedded)  # (B, L, output_width)
-        fed = None
-        if self.input_feeding:  # the attentional vector, which the features begin with
-            fed = features[:, -1, : self.cell.width]
+        # the attentional vector, which the features begin with
+        fed = features[:, -1, : self.cell.width] if self.input_feeding else None
         after = DecoderState(cell, state.position + embedded.size(1), attended.past, fed)
         return after, features, attended.weights
 

@@ -47,7 +47,7 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
     """
     data = {
         "models": _models_json(models, display or Display()),
-        "colours": [_colour(level / 255) for level in range(256)],
+        "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
     title = " and ".join(model.name for model in models)
@@ -167,11 +167,6 @@ def _numbers(tensors: Mapping[str, Tensor], names: Sequence[str]) -> str:
     """Return weights after each other as little-endian float32, in base64."""
     numbers = torch.cat([tensors[name].detach().flatten().float() for name in names])
     return base64.b64encode(numbers.numpy().astype("<f4").tobytes()).decode()
-
-
-def _colour(weight: float) -> str:
-    """Return the colour of a weight, such as `#00224e`."""
-    return f"#{bytes(weight_colour(weight)).hex()}"
 
 
 def _embed(data: Any) -> str:

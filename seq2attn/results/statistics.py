@@ -69,8 +69,8 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
         drawn = random.integers(count, size=(resamples, count))  # the sources of each resample
         # (resamples, N) how often each was drawn: counted in one call, where the numbers of the
         # sources of resample r begin at r * N
-        begins = count * numpy.arange(resamples)[:, None]
-        times = numpy.bincount((begins + drawn).ravel(), minlength=drawn.size).reshape(drawn.shape)
+        drawn += count * numpy.arange(resamples)[:, None]
+        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
         sums.append(numbers @ times.T)  # (2, resamples)
     part, whole = numpy.concatenate(sums, axis=1)
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
