@@ -4,7 +4,6 @@ config chose. The rules are in `models.py` and `tasks.py`.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -88,28 +87,15 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         return results
 
     found: dict[str, str] = {}
-    # made once and copied for each rule, which is faster than making them anew
-    exact = [make(settings, torch.float64) for settings in variants]
     for rule, check in rules.items():
-        for settings, subject in zip(variants, exact, strict=True):
-            if rule == "shape":
-                new = make(settings, torch.float32)
-            else:
-                new = _copied(subject) or make(settings, torch.float64)
-            found[rule] = _reason(check, new, part)
+        dtype = torch.float32 if rule == "shape" else torch.float64
+        for settings in variants:
+            found[rule] = _reason(check, make(settings, dtype), part)
             if found[rule]:
                 return found
     chosen = registry.choose(name, **options)
     found["options"] = _reason(partial(_check_options, results_with), chosen, part)
     return found
-
-
-def _copied(subject: Any) -> Any:
-    """Return a copy; None where a part holds what cannot be copied, such as a lock."""
-    try:
-        return deepcopy(subject)
-    except Exception:  # whatever the part's own `__deepcopy__` raises, too
-        return None
 
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
