@@ -144,6 +144,8 @@ def inspect(
         values = config.model_dump(mode="json")
         write_json({"config": values, "task": learned, "parameters": parameters})
         return
+
+    # as YAML: what is no part of the config is written as comments
     lines = list(_explained(config))
     if on_terminal():
         Table([Column("config"), Column("meaning")], lines).show()

@@ -110,9 +110,10 @@ def compose_experiment(
             hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
             "See: seq2attn compare --help",
         )
-    # as texts, which `Settings` only counts: the configs themselves become `bases`
+    # what is written in the file, and then in the options, and where each key is, for messages;
+    # configs as texts, which `Settings` only counts: the configs themselves become `bases`
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
-    places: dict[str, str] = {}  # where each key is written, for messages
+    places: dict[str, str] = {}
     if file:
         values, places = _read(file)
     for option, value in options.items():
@@ -126,6 +127,8 @@ def compose_experiment(
     _add("baseline", override_list(baseline or ()), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
+
+    # base configs and loops vary, too, if there are several
     if file:
         configs = [find_config(file).parent / config for config in settings.configs]
     bases = _by_name(configs or ())
@@ -138,6 +141,7 @@ def compose_experiment(
         raise Seq2AttnError(
             "nothing to compare: one config, and no --vary", hint="For example: --vary seed=1-5"
         )
+
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
         name = run_word(file.stem if file else default) or "compare"  # no character is allowed

@@ -208,7 +208,8 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     for group in order:
         best = {} if group == order[0] else values[order[0]]  # the best is not behind itself
         behind = _difference(values[group], best, metric)
-        not_worse = True  # of the best itself; and one seed, without an interval, shows nothing
+        # True of the best itself, and without an interval: one seed shows nothing
+        not_worse = True
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
         ranks[group] = Ranked(

@@ -72,7 +72,7 @@ def compare(
         )
     plan = make_plan(experiment, root)
     planned = len(plan.trials)
-    trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
+    trials = [trial for trial in plan.trials if find_evaluation(trial) is None]  # not done yet
     with make_display(progress) as display, stop_on_signals() as request:
         _remove_stale_markers(root)
         if not trials:

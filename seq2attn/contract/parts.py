@@ -57,9 +57,8 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
     registry = PARTS[key]
     part, entry = registry.load(name), registry.get(name)
-    # the first settings have keys wider than queries, as a bidirectional encoder makes them; a part
-    # that does not take these, such as an encoder that reads in no direction, is checked with the
-    # usual settings in their place
+    # The first of `MODELS` is bidirectional, so that its keys are wider than its queries. A part
+    # that does not take such keys, or an encoder without directions, gets the usual settings there.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
     rules = models.RULES

@@ -206,10 +206,10 @@ class EpochData(TrainingData):
         """
         random = generator("cpu", self.seed, "epoch", epoch)
         order = torch.randperm(len(self.encoded), generator=random).tolist()
-        smaller = len(order) % self.batch_size
-        batches = [self._longest_first(order[:smaller])] if smaller else []
+        remainder = len(order) % self.batch_size  # rows of the smaller batch
+        batches = [self._longest_first(order[:remainder])] if remainder else []
         pool_size = POOL * self.batch_size
-        for start in range(smaller, len(order), pool_size):
+        for start in range(remainder, len(order), pool_size):
             pool = self._longest_first(order[start : start + pool_size])
             for first in range(0, len(pool), self.batch_size):
                 batches.append(pool[first : first + self.batch_size])

@@ -277,6 +277,8 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
             tags.append(column)
     if chosen := _named(words, has_features=bool(tags)):
         return [*chosen, *tags[:1]], True
+
+    # the header does not say it
     chosen = _different(words)
     if len(chosen) < 2:
         return [], False

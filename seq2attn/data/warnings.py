@@ -183,11 +183,12 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
         several = _divided(sources, targets, sign)
         if len(several) <= RARE * len(targets):
             continue
-        # each has two answers or more, of which the first two stand for all
+        # each target has two answers or more, of which the first two stand for all
         first_two = [(answers[0], answers[1]) for answers in several]
         all_quoted = all(_is_quoted(one, other) for one, other in first_two)
         if len(several) > USUAL * len(targets) and not all_quoted:
             continue  # nearly every target has the sign: it is part of the answers
+
         some = first_two[:COMPARED]
         sure = sum(_is_similar(one, other) for one, other in some) > 0.5 * len(some)
         if sure or " " in sign:

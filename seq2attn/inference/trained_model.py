@@ -241,18 +241,21 @@ def patch_map(
     texts, others = list(_listed(text)), list(_listed(other))
     if len(texts) != len(others):
         raise Seq2AttnError(f"patch_map takes pairs; found {len(texts)} and {len(others)} strings")
+    # N pairs of strings, all at once
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
     rows = donors[quantity].astype(float)  # (N, rows, ...); of bool, too, as nan follows
     axis = donors.names()[quantity][1]  # of the rows: step, or source
-    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
+    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) how many rows both have
+
     unpatched = model.predictor.losses(answers)  # (N, T) -ln p of what the model wrote
     effects = []  # of each row (N, T): by how much it raises -ln p of the same symbols
     for index in range(ends.max()):
-        row = rows[:, index].copy()
+        row = rows[:, index].copy()  # (N, ...)
         row[index >= ends] = np.nan  # a row of nan patches nothing
         patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
         effects.append(patched.losses(answers) - unpatched)
+
     maps = []
     for number, answer in enumerate(answers):
         steps = len(answer.output_ids)

@@ -129,7 +129,8 @@ def leaf_for(model: Model) -> Leaf | None:
 
 
 def prefers_cpu(model: Model, rows: int) -> bool:
-    """Return whether batches of so many rows probably train faster on a CPU than on a GPU.
+    """Return whether batches of so many rows probably train faster on a CPU than on a GPU: small
+    ones, if both encoder and decoder are in C.
 
     model: on the CPU.
     """

@@ -167,10 +167,9 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
         group = [*by_point.get(place.point, ()), (entry, place, hook)]
         by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(by_point)
-    # A model tells its position whenever it begins to compute, if there are hooks: what was told
-    # before this context is of another computation. If that one is not yet done (this context began
-    # in its midst), it has to go on at its own position afterwards. If it is, nobody reads what is
-    # restored, so it does not matter in which order contexts end.
+    # Where this context begins in the midst of a computation, that one has to go on at its own
+    # position afterwards, so the position is restored at the end. Anywhere else nobody reads it: a
+    # model sets its position whenever it begins to compute.
     position = position_here.get()
     position_here.set(0)
     try:

@@ -100,6 +100,7 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     for node, name in given.items():
         sizes = node.meta["val"].shape
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
+
     stored, constants = _stored(traced)
     weights = set(stored.values()) - constants.keys()
     writer = _Writer({node: f"%{name}" for node, name in {**given, **stored}.items()})

@@ -113,6 +113,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
         graphs = {one.function.name: program_json(one) for one in traced}
     described = manifest(predictor, list(graphs))  # before the task's graph is added, `answer`
+
     training: dict[str, Any] | None = None
     if page_model.config:
         training = training_settings(page_model.config)
@@ -120,6 +121,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     rule = answer_json(task)
     if rule:
         graphs["answer"] = rule
+
     state = predictor.model.state_dict()
     used = {weight for graph in graphs.values() for weight in graph["weights"]}
     weights = [name for name in state if name in used]

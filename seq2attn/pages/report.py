@@ -75,9 +75,10 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
         groups[group.label] = [Run(root / trial.run) for trial in group.trials]
     measured = {run.name for run in chain(*groups.values())}
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
+
     *of_groups, ranking = comparison.tables()
     figures = figures_of(comparison)
-    verdict, *notes = ranking.notes
+    verdict, *notes = ranking.notes  # the first note says which group is the best
     result = f"<p><strong>{html.escape(verdict)}</strong></p>\n"
     result += _figures([figures.pop("results")], 1.0) + _scrolling(replace(ranking, notes=notes))
     if missing:

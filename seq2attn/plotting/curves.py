@@ -160,7 +160,7 @@ def accuracy_figure(
     lengths = sorted({row.length or 0 for row in every_row})  # `or 0` for mypy: all have one
     untrained = {row.length for row in every_row if not row.trained}
     # each at its own number, so that gaps between lengths are seen
-    draw_lengths(panel, dict(zip(lengths, lengths, strict=True)), untrained)
+    draw_lengths(panel, {length: length for length in lengths}, untrained)
     panel.set_ylabel(ylabel)
     clean(panel, title)
     # a longer legend would cover the lines

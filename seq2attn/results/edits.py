@@ -46,6 +46,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
             insertion = row[j][0] + 1, INSERTION
             row.append(min(match, deletion, insertion))  # of equal costs, the smallest move
         moves.append(row)
+
     edits = []
     i, j = len(reference), len(hypothesis)
     while i or j:  # from the end back to the start

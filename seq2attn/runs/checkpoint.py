@@ -79,16 +79,7 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         largest = 10_000_000 + 4 * weights  # an optimiser has up to three tensors for each
         if size > largest:
             raise _damaged(path, f"its size is {size:,} bytes; at most {largest:,} are read")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # safetensors may raise anything
-        if is_out_of_memory(error):
-            raise
-        cut = "it is cut short, or its header is wrong"
-        # the system's words where it cannot be opened; those of safetensors mean nothing to users
-        raise _damaged(path, getattr(error, "strerror", None) or cut) from None
+    metadata, tensors = _read(path)
     if FORMAT not in metadata:
         reason = f"its header does not say {FORMAT!r}"
         raise Seq2AttnError(f"{path}: not a seq2attn checkpoint ({reason})")
@@ -106,6 +97,20 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
     return checkpoint
+
+
+def _read(path: Path) -> tuple[dict[str, str], Tensors]:
+    """Read the metadata and the tensors of a safetensors file, as they are."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = file.keys()
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
+    except Exception as error:  # safetensors may raise anything
+        if is_out_of_memory(error):
+            raise
+        cut = "it is cut short, or its header is wrong"
+        # the system's words where it cannot be opened; those of safetensors mean nothing to users
+        raise _damaged(path, getattr(error, "strerror", None) or cut) from None
 
 
 def check_tensors(

@@ -113,6 +113,8 @@ def _train_on(
                 f"seq2attn.load({where.name!r}).module.state_dict())",
             )
         check_same_files(where, config)
+
+    # what training needs, which may be refused
     task = load_task(config)
     check_parts(config, task, device)
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())

@@ -26,16 +26,16 @@ def stop_on_signals() -> Iterator[StopRequest]:
     would outside. A signal that is ignored outside, as under `nohup`, stays ignored.
     """
     request = StopRequest()
-    handlers = contextlib.ExitStack()  # calls back what restores those outside
+    restoring = contextlib.ExitStack()  # when it is closed, the handlers are those from before
 
     def request_stop(number: int, frame: FrameType | None) -> None:
         request.signal = number
-        handlers.close()
+        restoring.close()
 
-    with handlers:
+    with restoring:
         with contextlib.suppress(ValueError):  # only the main thread can handle signals
             for number in signal.Signals:
                 if number.name in NAMES and signal.getsignal(number) is not signal.SIG_IGN:
                     before = signal.signal(number, request_stop)
-                    handlers.callback(signal.signal, number, before)
+                    restoring.callback(signal.signal, number, before)
         yield request
