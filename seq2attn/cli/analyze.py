@@ -275,7 +275,7 @@ def importance(
     other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
 
     def evaluate(predictor: Predictor) -> Evaluation:
-        """Measure the run with its attention weights replaced by those of `predictor`."""
+        """Measure the run with the changes that `predictor` makes to its attention weights."""
         changed = replace(trained, predictor=predictor)
         return changed.evaluate(lengths, samples=samples, seed=seed, data=data)
 

@@ -71,6 +71,6 @@ def train(
         stop(ended.stopped_by, progress, resume_command(run))
     data = settings.data_files.get("dev")
     file = f" --data {shlex.quote(data)}" if data else ""
-    where_from = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
-    say(f"Next: seq2attn eval {run.name}{where_from}{file}")
+    options = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
+    say(f"Next: seq2attn eval {run.name}{options}{file}")
     print(run.path)

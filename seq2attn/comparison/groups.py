@@ -206,8 +206,8 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        best = {} if group == order[0] else values[order[0]]  # the best is not behind itself
-        behind = _difference(values[group], best, metric)
+        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        behind = _difference(values[group], of_best, metric)
         # True of the best itself, and without an interval: one seed shows nothing
         not_worse = True
         if behind and behind.low is not None and behind.high is not None:

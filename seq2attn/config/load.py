@@ -116,7 +116,7 @@ def _overridden(
             unusable.append(Problem("", str(error), where))
             continue
         for other in list(places):
-            if _is_in(other, key):  # it was replaced with its section
+            if _is_in(other, key):  # the override has replaced what was written there
                 del places[other]
         places[key.removesuffix(".name")] = where  # problems of a part are under the part's key
     return values, places, unusable

@@ -78,9 +78,10 @@ class Entmax15(Normaliser):
         scores = below_largest(scores / 2)
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys
-        squares = ordered.square().cumsum(dim=-1) - counts * means.square()  # about the mean
-        # If exactly these keys have weight, their (score - tau)^2 sum to 1, so that
-        # tau = mean - sqrt(left).
+        # sum of (score - mean)^2 over these keys
+        squares = ordered.square().cumsum(dim=-1) - counts * means.square()
+        # If exactly these keys have weight, their (score - tau)^2 sum to 1: that is squares +
+        # counts (mean - tau)^2, so that tau = mean - sqrt(left).
         left = (1 - squares) / counts
         has_weight = means - left.clamp(min=0).sqrt() <= ordered  # (..., S) largest score first
         support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many

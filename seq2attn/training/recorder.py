@@ -205,7 +205,7 @@ def _chosen_strings(task: Task) -> list[str]:
         chosen = [sources[len(sources) // 2], sources[-1]]
         return list(dict.fromkeys(chosen))  # one, if there is only one
     strings = []
-    # 5: its length
+    # `hello` has 5 symbols
     if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
         strings.append("hello")
     lengths = task.trained_lengths
