@@ -144,7 +144,7 @@ def _rename(made: Path, new: NewRun) -> Path:
         except OSError:  # another process has just taken this name, if there is such a path now
             if not os.path.lexists(path):
                 raise
-    # Numbers never end, so this name is exact.
+    # There always is a free number, so this was the exact name, which is taken.
     raise RunExists(
         f"run {new.name!r} already exists in {new.root}",
         hint=f"Choose another name, or continue it: {resume_command(Run(path))}",
