@@ -186,7 +186,7 @@ predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
 predict abc '' | the string is empty | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
-check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention mine.py:Mine
+check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
 check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
 inspect tinny | no run 'tinny' in runs; did you mean 'tiny'? | `seq2attn config` lists the configs
