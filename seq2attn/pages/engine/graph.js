@@ -9,7 +9,7 @@ const ARRAYS = {
 }
 
 function decode(text, width = "float32") {
-  return Float64Array.from(new ARRAYS[width](bytesOf(text).buffer))
+  return new Float64Array(new ARRAYS[width](bytesOf(text).buffer))
 }
 
 const isKnown = value => value !== undefined

@@ -14,8 +14,12 @@ AiAe/QsAACACIApqIgIgGf0LABAgAiAY/QsAACACIApqIgIgG/0LABAgAiAa/QsAACACIApqIgIgHf0L
 QQRqIhUgB0gNAAsLIA1BBGoiDSAFSA0ACwsL
 `
 
-const bytesOf = text =>
-  Uint8Array.from(atob(text), letter => letter.charCodeAt(0))
+function bytesOf(text) {
+  const letters = atob(text)
+  const bytes = new Uint8Array(letters.length)
+  for (let k = 0; k < bytes.length; k++) bytes[k] = letters.charCodeAt(k)
+  return bytes
+}
 
 // The functions and the memory of the compiled loop.
 const compiled = (() => {
