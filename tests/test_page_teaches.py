@@ -106,6 +106,7 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     hidden = "getComputedStyle(views[0].find('.answers')).visibility"
     look = f"return [by('tour').querySelector('h2').textContent, {hidden}, !{WAITS}]"
     title, *state = run(f"visit(0); {look}")
+    assert_no_length_is_told(run)
     assert title.startswith(f"1 of {stops}: ")
     assert "±" not in run(f"return {ASKED_NOW}")  # where a window is says which one is wrong
     assert state == ["hidden", False]
@@ -113,6 +114,12 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     assert run(look)[1:] == ["visible", True]
     assert len(run(f"{press(stops - 1)} return {TOLD}")) > 60
     assert "undefined" not in run(f"return {ASKED_NOW}")
+
+
+def assert_no_length_is_told(run):
+    """What the tour covers is as high in both models, or there is no map."""
+    heights = run("return views.map(({find}) => find('.maps .scroll').offsetHeight)")
+    assert len({*heights} - {0}) == 1
 
 
 def test_what_attention_read_reaches_the_cell_of_bahdanau(opened):
@@ -134,6 +141,43 @@ def test_what_attention_read_reaches_the_cell_of_bahdanau(opened):
     was, now = re.search(r"(\.\d+), then (\.\d+) \(luong\)", told).groups()
     assert was == now
     assert told.startswith("You guessed “bahdanau”: right.")
+    assert run("return isChanged()")  # which the end of the tour undoes
+    assert run("leave(); type('cat'); return views.map(isRight)") == [True, True]
+
+
+def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
+    """Bahdanau's query is the state before the step, Luong's the new one; its row says so."""
+    run = opened("order")
+    names = "[...view.find('.stages').children].map(box => box.className)"
+    attending = ["query", "score", "softmax", "weight", "context"]
+    assert run(f"return views.map(view => {names})") == [
+        ["states", *attending, "update", "output"],
+        ["states", "update", *attending, "output"],
+    ]
+    bars = "views[k].rows[part].querySelector('canvas').ariaLabel.replace(part, '')"
+    of = f"const of = (k, part, t) => {{choose(t, 0); return {bars}}}; return "
+    assert run(f"{of} [of(0, 'update', 1), of(1, 'update', 2)]") == run(
+        f"{of} [of(0, 'query', 2), of(1, 'query', 2)]"
+    )
+    assert run(f"{of} of(0, 'update', 2) === of(0, 'query', 2)") is False
+    sums = "views.map(({rows}) => rows.update.querySelector('.sum').textContent)"
+    assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
+
+
+@pytest.mark.parametrize(
+    "page, one, other, right",
+    [
+        ("scores", "dot", "additive", (0, 26)),
+        pytest.param("general", "dot", "general", (0, 1), marks=pytest.mark.slow),
+        pytest.param("copying", "copy-dot", "copy-additive", (26, 26), marks=pytest.mark.slow),
+    ],
+)
+def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
+    run = opened(page, strings=40)
+    told, asked = run(f"{press(0)} return [{TOLD}, {ASKED_NOW}]")
+    shares = f"{right[0]} ({one}) and {right[1]} ({other}) are right"
+    assert f"Of 26 strings of 8 equal symbols, {shares}" in told
+    assert f"Of 40 random strings of this length, 40 ({one}) and 40 ({other}) are right." in asked
 
 
 def test_a_position_that_coverage_forgets_is_read_again(opened):
@@ -161,17 +205,6 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
     assert run(f"return [{answers}[1], isChanged()]") == ["deersst", False]
 
 
-def test_what_a_tour_covers_tells_no_length_and_what_it_changed_is_undone(opened):
-    for page in ("scores", "unmasked"):
-        run = opened(page)
-        heights = "views.map(({find}) => find('.maps .scroll').offsetHeight)"
-        one, other = run(f"visit(0); return {heights}")
-        assert one == other
-    run = opened("order", 1280)
-    assert run(f"{press(2)} return isChanged()")
-    assert run("leave(); type('cat'); return views.map(isRight)") == [True, True]
-
-
 def test_bars_follow_the_chosen_column(opened):
     run = opened("bottleneck", 1100)
     column = "winner.columns[winner.position()].symbol"
@@ -185,79 +218,13 @@ def test_bars_follow_the_chosen_column(opened):
         assert run(f"visit(1); choose(11, {chosen}); {inside}"), chosen
 
 
-def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
-    """Bahdanau's query is the state before the step, Luong's the new one; its row says so."""
-    run = opened("order")
-    names = "[...view.find('.stages').children].map(box => box.className)"
-    attending = ["query", "score", "softmax", "weight", "context"]
-    assert run(f"return views.map(view => {names})") == [
-        ["states", *attending, "update", "output"],
-        ["states", "update", *attending, "output"],
-    ]
-    bars = "views[k].rows[part].querySelector('canvas').ariaLabel.replace(part, '')"
-    of = f"const of = (k, part, t) => {{choose(t, 0); return {bars}}}; return "
-    assert run(f"{of} [of(0, 'update', 1), of(1, 'update', 2)]") == run(
-        f"{of} [of(0, 'query', 2), of(1, 'query', 2)]"
-    )
-    assert run(f"{of} of(0, 'update', 2) === of(0, 'query', 2)") is False
-    sums = "views.map(({rows}) => rows.update.querySelector('.sum').textContent)"
-    assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
-
-
-def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
-    run = opened("letters")
-    written = "views[0][result].steps.map(step => views[0].symbol(step.likeliest))"
-    told, free, given = run(
-        f"{press(2)} return [{TOLD}, ...['before', 'now'].map(result => {written})]"
-    )
-    right = "egnaro"
-    counts = [sum(map(str.__eq__, right, letters)) for letters in (free, given)]
-    said = re.search(r"with (\d) of 6 letters right\. .* write (\S+), with (\d) right", told)
-    assert [int(said[1]), int(said[3])] == counts
-    assert said[2] == "".join(given)
-    assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
-    assert run("return [batches(), state.write.size]") == [300, 6]
-    # what the user wrote is not called right
-    texts = f"[views[0].find('.answer h3').textContent, {written}.join('')]"
-    heading, own = run(f"const result = 'now'; hold('write', 6, views[0].spec.eos); return {texts}")
-    assert own != "egnaro⏎"
-    assert heading == f"with your changes · it would write {own}"
-    assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
-
-
-def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
-    run = opened("letters")
-    reads = "views[0].find('.heading h3').children[1].textContent"
-    assert run(f"visit(0); return {reads}") != "e"  # of egnaro
-    told, now = run(f"{press(0)} return [{TOLD}, {reads}]")
-    assert now == "e"
-    assert told.startswith("You guessed “e”: right. Step 2 now reads e, the right letter, whatever")
-
-
 def test_what_attention_is_moved_to_is_written(opened):
-    for page, step, letter in (("bottleneck", 11, "r"), ("narrow", 1, "e")):
-        run = opened(page)
-        chosen = press(1).replace(";", "; choose(0, 3);", 1)  # what was chosen changes nothing
-        told = run(f"{chosen} return {TOLD}")
-        assert f"it is “{letter}”. It writes {letter}: each step can fetch its symbol" in told
-        weights = f"winner.now.steps[{step}].weights.data"
-        assert run(f"return [state.step, state.position, {weights}[1]]") == [step, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "page, one, other, right",
-    [
-        ("scores", "dot", "additive", (0, 26)),
-        pytest.param("general", "dot", "general", (0, 1), marks=pytest.mark.slow),
-        pytest.param("copying", "copy-dot", "copy-additive", (26, 26), marks=pytest.mark.slow),
-    ],
-)
-def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
-    run = opened(page, strings=40)
-    told, asked = run(f"{press(0)} return [{TOLD}, {ASKED_NOW}]")
-    shares = f"{right[0]} ({one}) and {right[1]} ({other}) are right"
-    assert f"Of 26 strings of 8 equal symbols, {shares}" in told
-    assert f"Of 40 random strings of this length, 40 ({one}) and 40 ({other}) are right." in asked
+    run = opened("bottleneck")
+    chosen = press(1).replace(";", "; choose(0, 3);", 1)  # what was chosen changes nothing
+    told = run(f"{chosen} return {TOLD}")
+    assert "it is “r”. It writes r: each step can fetch its symbol" in told
+    weights = "winner.now.steps[11].weights.data"
+    assert run(f"return [state.step, state.position, {weights}[1]]") == [11, 1, 1]
 
 
 def test_three_scores_of_one_query_by_hand(opened):
@@ -325,48 +292,10 @@ def assert_no_way_back(run, stop, moves):
     assert sum(weights) > 0.98
 
 
-def test_without_the_root_the_softmax_saturates(opened):
-    numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
-    run = opened("scaled")
-    (scores, before), (_, after, chip) = run(
-        f"const look = () => {numbers}, by('changes').textContent]; "
-        "const before = look(); by('unscaled').click(); return [before.slice(0, 2), look()]"
-    )
-    assert before == pytest.approx(shares(scores), abs=1e-4)
-    unscaled = [score * math.sqrt(96) for score in scores]
-    assert after == pytest.approx(shares(unscaled), abs=1e-3)
-    assert max(before) < 0.9 < max(after)
-    assert chip == "without √D ✕"
-    assert run("by('unscaled').click(); return isChanged()") is False
-
-
-def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
-    run = opened("scaled", 390, 844)
-    box = "name => document.querySelector(name).getBoundingClientRect()"
-    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
-    assert run(f"{press(1, 1)} return {look}") == ["Watch the boxes light up.", True, True]
-    column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
-    at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
-    painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"
-    assert run(f"{at} return {painted}") == [255, 0]
-    assert run(f"pause(); return {TOLD}").startswith(
-        "You guessed “to the left”: right. The largest"
-    )
-    assert not run(f"return {WAITS}")
-    ends = "The last step still ends it: of this string's end, weights are only a picture."
-    assert ends in run(f"{press(3)} return {TOLD}")
-    last = "Array.from(views[0].now.steps[5].weights.data)"
-    assert run(f"return {last}") == [0, 1, 0, 0, 0]
-    told = run(f"{press(4)} return {TOLD}")
-    rows = "result => Array.from(views[0][result].steps[1].weights.data)"
-    before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
-    said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
-    assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
-
-
 def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
-    assert "beside" not in opened("scaled")("return by('hold').innerText")
     run = opened("unmasked")
+    run("visit(0)")
+    assert_no_length_is_told(run)
     assert run(f"{press(0)} return {TOLD}") == (
         "You guessed “0”: right. Alone 0 (unmasked) and 10 (masked) of 10 are right."
     )
@@ -421,6 +350,46 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
 
 
+def test_without_the_root_the_softmax_saturates(opened):
+    numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
+    run = opened("scaled")
+    assert "beside" not in run("return by('hold').innerText")
+    (scores, before), (_, after, chip) = run(
+        f"const look = () => {numbers}, by('changes').textContent]; "
+        "const before = look(); by('unscaled').click(); return [before.slice(0, 2), look()]"
+    )
+    assert before == pytest.approx(shares(scores), abs=1e-4)
+    unscaled = [score * math.sqrt(96) for score in scores]
+    assert after == pytest.approx(shares(unscaled), abs=1e-3)
+    assert max(before) < 0.9 < max(after)
+    assert chip == "without √D ✕"
+    assert run("by('unscaled').click(); return isChanged()") is False
+
+
+def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
+    run = opened("scaled", 390, 844)
+    box = "name => document.querySelector(name).getBoundingClientRect()"
+    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
+    assert run(f"{press(1, 1)} return {look}") == ["Watch the boxes light up.", True, True]
+    column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
+    at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
+    painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"
+    assert run(f"{at} return {painted}") == [255, 0]
+    assert run(f"pause(); return {TOLD}").startswith(
+        "You guessed “to the left”: right. The largest"
+    )
+    assert not run(f"return {WAITS}")
+    ends = "The last step still ends it: of this string's end, weights are only a picture."
+    assert ends in run(f"{press(3)} return {TOLD}")
+    last = "Array.from(views[0].now.steps[5].weights.data)"
+    assert run(f"return {last}") == [0, 1, 0, 0, 0]
+    told = run(f"{press(4)} return {TOLD}")
+    rows = "result => Array.from(views[0][result].steps[1].weights.data)"
+    before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
+    said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
+    assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
+
+
 def test_a_term_is_explained_to_the_keyboard(opened):
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true, cancelable: true})"
     shown = "setWeight(0, 0, 1); one.focus(); const said = by('tip').textContent;"
@@ -429,7 +398,7 @@ def test_a_term_is_explained_to_the_keyboard(opened):
         ("scaled", "views[0].find('.stages .query')", "What the step looks for"),
         ("scaled", "by('temperature')", "Scores are divided by it"),
         ("scaled", "by('about').querySelectorAll('.term')[1]", "s · h / √D: dot product"),
-        ("race", "by('train').querySelector('.term')", "in nats a symbol"),
+        ("train", "by('train').querySelector('.term')", "in nats a symbol"),
     ):
         run = opened(page)
         said, *after = run(f"const one = {name}; {shown} {hidden}")
@@ -445,6 +414,36 @@ def test_before_the_first_batch_nothing_is_wrong(opened):
     assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
     after = run(f"training.step = 1; update(); showTraining(); {look}")
     assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
+
+
+def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
+    run = opened("letters")
+    reads = "views[0].find('.heading h3').children[1].textContent"
+    assert run(f"visit(0); return {reads}") != "e"  # of egnaro
+    told, now = run(f"{press(0)} return [{TOLD}, {reads}]")
+    assert now == "e"
+    assert told.startswith("You guessed “e”: right. Step 2 now reads e, the right letter, whatever")
+
+
+def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
+    run = opened("letters")
+    written = "views[0][result].steps.map(step => views[0].symbol(step.likeliest))"
+    told, free, given = run(
+        f"{press(2)} return [{TOLD}, ...['before', 'now'].map(result => {written})]"
+    )
+    right = "egnaro"
+    counts = [sum(map(str.__eq__, right, letters)) for letters in (free, given)]
+    said = re.search(r"with (\d) of 6 letters right\. .* write (\S+), with (\d) right", told)
+    assert [int(said[1]), int(said[3])] == counts
+    assert said[2] == "".join(given)
+    assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
+    assert run("return [batches(), state.write.size]") == [300, 6]
+    # what the user wrote is not called right
+    texts = f"[views[0].find('.answer h3').textContent, {written}.join('')]"
+    heading, own = run(f"const result = 'now'; hold('write', 6, views[0].spec.eos); return {texts}")
+    assert own != "egnaro⏎"
+    assert heading == f"with your changes · it would write {own}"
+    assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
