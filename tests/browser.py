@@ -30,6 +30,11 @@ const drawn = done => requestAnimationFrame(() => requestAnimationFrame(done));
 return new Promise(drawn);
 """
 
+SOME = """
+window.allSamples ??= window.sample;
+window.sample = view => window.allSamples(view).slice(0, {strings});
+"""
+
 
 class Browser:
     shown = None
@@ -67,13 +72,18 @@ class Browser:
         self.shown = None
         self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + fragment})
 
-    def show(self, path):
-        """Load a page of models; where it is loaded, undo what was done to it, which is quicker."""
-        if self.shown == path:
+    def show(self, path, fragment="", strings=4):
+        """Load a page of models; where it is loaded, undo what was done to it, which is quicker. Of
+        the random strings that its tour tries there are so few.
+        """
+        if fragment:
+            self.open(path, f"?{fragment}#{fragment}")
+        elif self.shown == path:
             self.run(RESTART)
         else:
             self.open(path)
             self.shown = path
+        self.run(SOME.replace("{strings}", str(strings)))
 
     def run(self, script):
         """Run the body of a JavaScript function and return its value."""

@@ -71,10 +71,7 @@ def show(browser, request):
     def opened(name="scaled", width=1440, height=900, fragment=""):
         pages = request.getfixturevalue("more_pages" if name == "more" else "pages")
         browser.resize(width, height)
-        if fragment:
-            browser.open(pages / f"{name}.html", f"?{fragment}#{fragment}")
-        else:
-            browser.show(pages / f"{name}.html")
+        browser.show(pages / f"{name}.html", fragment)
         return lambda script: browser.run(HELPERS + script)
 
     yield opened

@@ -21,16 +21,12 @@ SIGNS = (
 
 @pytest.fixture
 def opened(browser):
-    """Open a page of the documentation: a function that runs a script in it. Of the random strings
-    by which the tour compares models there are so few.
-    """
+    """Open a page of the documentation: a function that runs a script in it."""
     browser.console()
 
     def open_page(name, width=1440, height=900, strings=4):
         browser.resize(width, height)
-        browser.show(DOCS / f"{name}.html")
-        some = f"window.sample = view => window.allOf(view).slice(0, {strings})"
-        browser.run(f"window.allOf ??= window.sample; {some}")
+        browser.show(DOCS / f"{name}.html", strings=strings)
         return browser.run
 
     yield open_page

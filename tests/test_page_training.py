@@ -28,7 +28,7 @@ def small(tmp_path_factory, traced_once):
 
 LIVE = """
 const wait = async what => {
-  for (let k = 0; k < 600 && !what(); k++) await new Promise(done => setTimeout(done, 50));
+  for (let k = 0; k < 1500 && !what(); k++) await new Promise(done => setTimeout(done, 20));
 };
 const now = () => by("train-now").textContent, said = [];
 const weights = () => views.map(view => Array.from(view.learnt));
@@ -39,6 +39,7 @@ return (async () => {
   by("train-step").click();
   await wait(() => training.step === 1);
   said.push(now(), weights().every((one, k) => one.some((value, at) => value !== first[k][at])));
+  const masked = training.losses[0][0];
   setWeight(0, 1, 1);
   ban("0");
   hold("write", 0, 4);
@@ -57,9 +58,9 @@ return (async () => {
   await wait(() => views[0].canvas.toDataURL() !== live);
   said.push(views[0].canvas.toDataURL() !== live);
   by("train-play").click();
-  await new Promise(done => setTimeout(done, 500));
+  await new Promise(done => setTimeout(done, 200));
   const stopped = training.step;
-  await new Promise(done => setTimeout(done, 500));
+  await new Promise(done => setTimeout(done, 200));
   said.push(training.step === stopped, training.losses.map(losses => losses.length === stopped));
   said.push([...by("train").querySelectorAll("canvas")].map(one => one.getAttribute("aria-label")));
   said.push(by("train-loss").textContent);
@@ -68,17 +69,11 @@ return (async () => {
   by("train-reset").click();
   await wait(() => training.step === 0 && weights()[0][0] === first[0][0]);
   said.push(now(), weights().every((one, k) => one.every((value, at) => value === first[k][at])));
-  const masked = [];
-  for (const kept of [true, false]) {
-    by("train-reset").click();
-    await wait(() => training.step === 0);
-    by("mask").checked = kept;
-    by("mask").dispatchEvent(new Event("input"));
-    by("train-step").click();
-    await wait(() => training.step === 1);
-    masked.push(training.losses[0][0]);
-  }
-  said.push(masked);
+  by("mask").checked = false;
+  by("mask").dispatchEvent(new Event("input"));
+  by("train-step").click();
+  await wait(() => training.step === 1);
+  said.push([masked, training.losses[0][0]]);
   by("train-seed").value = 7;
   by("train-seed").dispatchEvent(new Event("change"));
   await wait(() => weights()[0][0] !== first[0][0]);
