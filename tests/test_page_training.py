@@ -30,15 +30,16 @@ LIVE = """
 const wait = async what => {
   for (let k = 0; k < 1500 && !what(); k++) await new Promise(done => setTimeout(done, 20));
 };
-const now = () => by("train-now").textContent, said = [];
+const now = () => by("train-now").textContent, said = {};
 const weights = () => views.map(view => Array.from(view.learnt));
 return (async () => {
   await wait(() => views.every(view => view.learnt));
-  said.push(now(), by("train-play").textContent);
+  Object.assign(said, {before: now(), play: by("train-play").textContent});
   const first = weights();
   by("train-step").click();
   await wait(() => training.step === 1);
-  said.push(now(), weights().every((one, k) => one.some((value, at) => value !== first[k][at])));
+  said.after = now();
+  said.moved = weights().every((one, k) => one.some((value, at) => value !== first[k][at]));
   const masked = training.losses[0][0];
   setWeight(0, 1, 1);
   ban("0");
@@ -47,44 +48,47 @@ return (async () => {
   by("train-rate").value = -1.5;
   by("train-rate").dispatchEvent(new Event("input"));
   by("train-play").click();
-  said.push(by("train-play").textContent);
+  said.pause = by("train-play").textContent;
   await wait(() => training.step > 20);
   by("text").value = "ba";
   by("text").dispatchEvent(new Event("input"));
-  said.push(state.rate, views[0].now.steps[0].weights.data[1], views[0].right.length);
   const [step, later] = views[0].now.steps, live = views[0].canvas.toDataURL();
+  Object.assign(said, {rate: state.rate, weight: step.weights.data[1]});
+  said.answer = views[0].right.length;
   const changed = by("changes").children.length;
-  said.push([step.written, later.weights.data[0], step.weights.data.length, changed]);
+  said.changes = [step.written, later.weights.data[0], step.weights.data.length, changed];
   await wait(() => views[0].canvas.toDataURL() !== live);
-  said.push(views[0].canvas.toDataURL() !== live);
+  said.live = views[0].canvas.toDataURL() !== live;
   by("train-play").click();
   await new Promise(done => setTimeout(done, 200));
   const stopped = training.step;
   await new Promise(done => setTimeout(done, 200));
-  said.push(training.step === stopped, training.losses.map(losses => losses.length === stopped));
-  said.push([...by("train").querySelectorAll("canvas")].map(one => one.getAttribute("aria-label")));
-  said.push(by("train-loss").textContent);
+  said.stopped = training.step === stopped;
+  said.counted = training.losses.map(losses => losses.length === stopped);
+  said.charts = Array.from(by("train").querySelectorAll("canvas"), one => one.ariaLabel);
+  said.losses = by("train-loss").textContent;
   const [one, other] = training.right;
-  said.push([...one.keys()].every(length => one.get(length)[1] === other.get(length)[1]));
+  said.fair = [...one.keys()].every(length => one.get(length)[1] === other.get(length)[1]);
   by("train-reset").click();
   await wait(() => training.step === 0 && weights()[0][0] === first[0][0]);
-  said.push(now(), weights().every((one, k) => one.every((value, at) => value === first[k][at])));
+  said.again = now();
+  said.same = weights().every((one, k) => one.every((value, at) => value === first[k][at]));
   by("mask").checked = false;
   by("mask").dispatchEvent(new Event("input"));
   by("train-step").click();
   await wait(() => training.step === 1);
-  said.push([masked, training.losses[0][0]]);
+  said.unmasked = training.losses[0][0] - masked;
   by("train-seed").value = 7;
   by("train-seed").dispatchEvent(new Event("change"));
   await wait(() => weights()[0][0] !== first[0][0]);
-  said.push(weights()[0][0] !== first[0][0]);
+  said.other = weights()[0][0] !== first[0][0];
   by("train-until").value = 3;
   by("train-until").dispatchEvent(new Event("change"));
   by("train-play").click();
   await wait(() => training.step === 3);
   await new Promise(done => setTimeout(done, 300));
   const shared = new URLSearchParams(fragment(true)).get("until");
-  return [said, [training.step, training.playing, shared]];
+  return {...said, end: [training.step, training.playing, shared]};
 })();
 """
 
@@ -95,55 +99,38 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     """
     browser.console()
     browser.open(small)
-    said, end = browser.run(LIVE)
-    (
-        before,
-        play,
-        after,
-        moved,
-        pause,
-        rate,
-        weight,
-        answer,
-        changes,
-        live,
-        stopped,
-        counted,
-        charts,
-        *said,
-    ) = said
-    losses, fair, again, same, (masked, unmasked), other = said
-    assert before == "untrained"
-    assert play == "▶ Train"
-    assert after == "after 1 batch"
-    assert pause == "❚❚ Pause"
-    assert again == "untrained"
-    assert moved
-    assert stopped
-    assert counted == [True, True]
-    assert fair
-    assert same
-    assert other
-    assert rate == 0.032
-    assert answer == 2
-    assert weight == pytest.approx(1, abs=1e-6)
-    assert changes == [4, 0, 3, 5]
-    assert live  # written; banned; padded; in the bar: also the weight and the temperature
-    assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ slow", charts[0])
-    assert re.search(
-        r"not trained on: ━ scaled strings [01]\.\d\d, ┅ slow strings [01]\.\d\d$", charts[1]
-    )
-    assert "length 3: " in charts[2]
-    assert re.fullmatch(r"━ scaled \d\.\d  ┅ slow \d\.\d", losses)
-    assert abs(masked - unmasked) > 1e-4
-    assert end == [3, False, "3"]
+    said = browser.run(LIVE)
+    expected = {
+        "before": "untrained",
+        "play": "▶ Train",
+        "after": "after 1 batch",
+        "moved": True,
+        "pause": "❚❚ Pause",
+        "rate": 0.032,
+        "answer": 2,
+        "changes": [4, 0, 3, 5],  # written; banned; padded; in the bar: also weight and temperature
+        "live": True,
+        "stopped": True,
+        "counted": [True, True],
+        "fair": True,
+        "again": "untrained",
+        "same": True,
+        "other": True,
+        "end": [3, False, "3"],
+    }
+    assert {name: said[name] for name in expected} == expected
+    assert said["weight"] == pytest.approx(1, abs=1e-6)
+    assert abs(said["unmasked"]) > 1e-4
+    loss, right, lengths = said["charts"]
+    assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ slow", loss)
+    new = r"not trained on: ━ scaled strings [01]\.\d\d, ┅ slow strings [01]\.\d\d$"
+    assert re.search(new, right)
+    assert "length 3: " in lengths
+    assert re.fullmatch(r"━ scaled \d\.\d  ┅ slow \d\.\d", said["losses"])
     told = browser.spoken()
     kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
     assert [one for one in told if one[0] in kinds and not one[1]] == []
-    assert (
-        "slider",
-        "Learning rate",
-    ) in told
+    assert ("slider", "Learning rate") in told
     others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
     assert browser.run(f"return {others}") == []
     browser.run("location.hash = 'text=ab&until=2'; location.reload()")
