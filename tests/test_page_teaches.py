@@ -115,7 +115,7 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
 def assert_no_length_is_told(run):
     """What the tour covers is as high in both models, or there is no map."""
     heights = run("return views.map(({find}) => find('.maps .scroll').offsetHeight)")
-    assert len({*heights} - {0}) == 1
+    assert len({*heights} - {0}) <= 1
 
 
 def test_what_attention_read_reaches_the_cell_of_bahdanau(opened):
