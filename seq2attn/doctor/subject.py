@@ -177,6 +177,7 @@ class Subject:
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
                 weights = [shown]
+            shown = shown.masked_fill(shown.isneginf(), 0)  # of scores, where they are masked
         output = [settle(returned[index], *sizes) for index in self.outputs]
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
