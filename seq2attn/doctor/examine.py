@@ -134,7 +134,7 @@ def check_attention(
         unchanged(module_of(attention)),
         transparent(),
     ):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
             subject = rows.with_slots(subject)
@@ -201,7 +201,7 @@ def _seeded(rule: engine.Rule) -> engine.Rule:
 
     @functools.wraps(rule)
     def seeded(subject: Subject) -> engine.Found:
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         yield from rule(subject)
 
     return seeded

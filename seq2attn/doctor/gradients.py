@@ -218,7 +218,7 @@ def training(subject: Subject) -> Found:
             if subject.is_causal:
                 results = []
                 for one in (given.free, given.free.moved((ALL, -1), "keys")):
-                    torch.manual_seed(0)  # the same numbers are dropped
+                    torch.default_generator.manual_seed(0)  # the same numbers are dropped
                     results.append(subject.output(one)[:, :-1])
                 if (by := subject.differ(*results)) > CLOSE:
                     yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"

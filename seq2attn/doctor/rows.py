@@ -74,7 +74,7 @@ def state(subject: Subject) -> Found:
     other = other._replace(valid=other.valid.flip(0))  # a mask that is kept would be another one
     with dropout(subject.module, 0.5):
         for seed in (0, 0, 1):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             results.append(subject.output(subject.given.free))
             subject.output(other)  # the call between
     first, same_seed, other_seed = results
@@ -99,7 +99,7 @@ def with_slots(subject: Subject) -> Subject:
         return subject
     drawn = []
     for seed in (0, 1):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         drawn += products(subject)[:1]
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
