@@ -54,18 +54,20 @@ def is_found(case, source):
     return case.code in (codes[:1] if level == "fault" else codes)
 
 
-names = [f"{place}-{case.code}" for place, case in enumerate(CASES)]
-firsts = {case.code: case for case in reversed(CASES)}
+FIRST = {case.code: case for case in reversed(CASES)}.values()
+EACH_CASE = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, id=f"{place}-{case.code}", marks=[pytest.mark.slow] * (case not in FIRST)
+        )
+        for place, case in enumerate(CASES)
+    ],
+)
 
 
-@pytest.mark.parametrize("case", firsts.values(), ids=firsts)
+@EACH_CASE
 def test_a_finding_is_provoked(case):
-    assert is_found(case, case.sources()[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=names)
-def test_a_finding_is_provoked_in_every_way(case):
     assert is_found(case, case.sources()[0])
 
 
@@ -75,7 +77,7 @@ def codes_of(source, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=names)
+@EACH_CASE
 def test_a_finding_is_nearly_provoked(case):
     options = {key: tuple(value) for key, value in case.options.items() if key == "require"}
     assert case.code not in codes_of(case.sources()[1], tuple(options.items()))
