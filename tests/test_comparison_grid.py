@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 from inline import ROOT
-from refusal import refused
+from refusal import refusal, refused
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import load_config
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
@@ -29,13 +28,6 @@ def experiment(*configs, name="e", **settings):
 
 def plan(*configs, root=Path("none"), **settings):
     return make_plan(experiment(*configs, **settings), root)
-
-
-def refusal(*configs, call=plan, **settings):
-    with pytest.raises(Seq2AttnError) as caught:
-        call(*configs, **settings)
-    assert caught.value.exit_code == 2
-    return str(caught.value)
 
 
 # ---- --vary ----
@@ -150,7 +142,7 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
         ("base", 1),
         ("other", 5),
     ]
-    assert "two base configs are called" in refusal(base, base)
+    assert "two base configs are called" in str(refusal(plan, base, base))
 
 
 # ---- the baseline ----
@@ -176,7 +168,11 @@ def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
 
 
 def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
-    text = refusal(base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3"))
+    text = str(
+        refusal(
+            plan, base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3")
+        )
+    )
     assert (
         "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'"
         in text
@@ -185,7 +181,7 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     assert "seq2attn compare: 2 problems" in text
     assert text.endswith("Nothing was run: 12 trials.")
     vary = ("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5")
-    text = refusal(base, vary=vary, overrides=("model.initial_state=bridge",))
+    text = str(refusal(plan, base, vary=vary, overrides="model.initial_state=bridge"))
     assert text.count("'dot' needs encoder and decoder states of equal width") == 1
 
 
@@ -195,7 +191,7 @@ def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_p
     create_run(NewRun(root, first.name), load_config(base, ["training.steps=9"]), {})
     (root / other.name).mkdir()
     (root / other.name / "notes.txt").write_text("mine")
-    text = refusal(base, root=root, vary=("seed=1-2",))
+    text = str(refusal(plan, base, root=root, vary=["seed=1-2"]))
     assert f"{root / first.name}: another config: training.steps is 1500, and 9 in the run" in text
     assert f"{root / other.name}: cannot be used: " in text
     create_run(NewRun(root, "e-seed_7"), load_config(base, ["seed=7"]), {})

@@ -4,12 +4,12 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-from refusal import refused
+from refusal import refusal, refused
 
 from seq2attn.config import check_config, flat_values, load_config
 from seq2attn.config.load import place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import Problem
 from seq2attn.options import Options
 from seq2attn.text import quoted
 
@@ -30,9 +30,8 @@ def attention(**values):
 
 
 def problems(values, *overrides):
-    with pytest.raises(ConfigError) as caught:
-        check_config(values, overrides)
-    return {problem.path: problem.message for problem in caught.value.problems}
+    found = refusal(check_config, values, overrides).problems
+    return {problem.path: problem.message for problem in found}
 
 
 # ---- values ----
@@ -270,18 +269,17 @@ def test_problems_have_the_place_where_they_are_written(file):
     path = file(
         "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n"
     )
-    with pytest.raises(ConfigError) as caught:
-        load_config(path, ["seed", "training.steps=0", "model={heads: 2}"])
-    found = {problem.path: problem.where for problem in caught.value.problems}
-    assert found == {
+
+    def places(*overrides):
+        return {one.path: one.where for one in refusal(load_config, path, overrides).problems}
+
+    assert places("seed", "training.steps=0", "model={heads: 2}") == {
         "": "--set 'seed'",
         "seed": f"{path}:1",
         "training.steps": "--set 'training.steps=0'",
         "model.heads": "--set 'model={heads: 2}'",  # which replaces what the file has
     }
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    assert {problem.path: problem.where for problem in caught.value.problems} == {
+    assert places() == {
         "seed": f"{path}:1",
         "model.hiden": f"{path}:3",
         "model.attention.score": f"{path}:6",  # needs equal widths
@@ -346,9 +344,7 @@ def test_an_override_of_a_part_or_its_options(written, overrides, part):
     ],
 )
 def test_an_invalid_override_is_quoted(override, message):
-    with pytest.raises(ConfigError) as caught:
-        check_config({"seed": 1}, [override])
-    (problem,) = caught.value.problems
+    (problem,) = refusal(check_config, {"seed": 1}, [override]).problems
     assert problem.message.startswith(message)
     assert problem.where == f"--set {quoted(override)}"
 
@@ -380,9 +376,7 @@ def test_lengths(lengths, expected):
     if isinstance(expected, tuple):
         assert parse_lengths(lengths) == expected
         return
-    with pytest.raises(Seq2AttnError) as caught:
-        parse_lengths(lengths)
-    assert str(caught.value).startswith(expected)
+    assert str(refusal(parse_lengths, lengths)).startswith(expected)
 
 
 # ---- text that no file can hold ----
