@@ -343,20 +343,6 @@ class TwoMemories(nn.Module):
         return masked_softmax(queries @ keys.mT, torch.cat(masks, dim=1)[:, None]) @ keys
 
 
-class ByGate(nn.Module):
-    """Two memories, read one by one."""
-
-    def __init__(self, d_model):
-        super().__init__()
-        self.of_text = nn.MultiheadAttention(d_model, 4, batch_first=True)
-        self.of_image = nn.MultiheadAttention(d_model, 4, batch_first=True)
-
-    def forward(self, query, text, image, text_mask=None, image_mask=None):
-        text, _ = self.of_text(query, text, text, key_padding_mask=text_mask)
-        image, _ = self.of_image(query, image, image, key_padding_mask=image_mask)
-        return text + image
-
-
 class Nearest(nn.Module):
     """The block of keys with the largest mean score."""
 
@@ -395,14 +381,6 @@ def pointer(query, keys, mask=None):
     keys = keys + 1
     logits = (keys @ query.unsqueeze(2)).squeeze(2)
     return keys, logits if mask is None else logits.masked_fill(mask, -1e9)
-
-
-def log_pointer(query, keys, padding=None):
-    """padding: (B, S), True = padding, whose logarithm is -inf."""
-    logits = query @ keys.mT / 4.0
-    if padding is not None:
-        logits = logits.masked_fill(padding.bool().unsqueeze(1), NEVER)
-    return logits.log_softmax(-1)
 
 
 class Segments(nn.Module):
@@ -614,46 +592,3 @@ class ByLength(nn.Module):
         x = feats[order]
         output = self.attend(x, x, x, key_padding_mask=closed)[0].masked_fill(closed[..., None], 0)
         return self.conv(output.mT).mT[order.argsort()]
-
-
-SEVERAL = [
-    Heads,
-    Grouped,
-    MultiQuery,
-    SelfHeads,
-    Causal,
-    Rotary,
-    Alibi,
-    Sliding,
-    Wide,
-    Sink,
-    SinkToken,
-]
-SEVERAL += [
-    Linear,
-    LinearSelf,
-    Resampler,
-    Cached,
-    flash,
-    fused,
-    log_space,
-    einsum,
-    time_first,
-    LoopOverHeads,
-    Stack,
-    Encoder,
-]
-SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
-SEVERAL += [
-    TwoMemories,
-    Nearest,
-    Distances,
-    Segments,
-    interest,
-    Memory,
-    stepwise,
-    two_ways,
-    pointer,
-    ByLength,
-]
-ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]
