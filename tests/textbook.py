@@ -12,11 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-PAD, SOS, EOS = 0, 1, 2
+PAD = 0
 NONE = {}
 """no resets; otherwise of "" (the encoder forwards), "backward_" and "decoder": which states are
 kept (L,), and the noise (L, W) of the others"""
-TIE = 1e-9  # weights closer than this are equal but for rounding
 PRIOR = [
     math.comb(10, d)
     * math.prod(0.1 + i for i in range(d))
@@ -466,52 +465,3 @@ class Textbook:
             logits.append(one)
             weights.append(attended)
         return logits, weights
-
-    def greedy(self, source, most):
-        """The tokens emitted, with the `<eos>` if there is one among the first `most`; `<pad>` and
-        `<sos>`, which come before `<eos>`, never are.
-        """
-        encoded = self.encode(source)
-        step = self.begin(encoded)
-        token = SOS
-        emitted = []
-        while len(emitted) < most and token != EOS:
-            logits, _, step = self.step(token, step, encoded)
-            token = max(range(EOS, len(logits)), key=logits.tolist().__getitem__)
-            emitted.append(token)
-        return emitted
-
-    def measure(self, source, target, ideal):
-        """What an evaluation measures on one string: its source with `<eos>` if the model reads
-        one, its target without.
-        """
-        size = len(target)
-        emitted = self.greedy(source, size + 1)
-        logits, weights = self.teacher_forced(source, [SOS, *target[:-1]])
-        right = [one == other for one, other in zip(emitted, target, strict=False)]
-        measured = {
-            "exact_match": float(emitted == [*target, EOS]),
-            "character_accuracy": sum(right) / size,
-            "correct_prefix": [*right, False].index(False) / size,
-            "teacher_forced": sum(
-                int(one.argmax()) == other for one, other in zip(logits, target, strict=True)
-            )
-            / size,
-        }
-        attended = [one for one in weights if one is not None]
-        if attended:
-            measured["entropy"] = (
-                sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
-            )
-            clear = all(
-                a - b > TIE
-                for a, b, *_ in (sorted(one, reverse=True) for one in attended if len(one) > 1)
-            )
-            if (
-                ideal is not None and clear
-            ):  # of two equal weights, rounding decides which is the larger
-                pairs = zip(attended, ideal, strict=True)
-                measured["alignment"] = (
-                    sum(one.index(max(one)) == place for one, place in pairs) / size
-                )
-        return measured
