@@ -195,9 +195,7 @@ def test_every_model_of_an_ensemble_is_changed():
 
 
 def make_predictor(score="dot", **options):
-    model = make_model(
-        score, initial_state="last", seed=5, dtype=torch.float32, vocabulary=8, **options
-    )
+    model = make_model(score, initial_state="last", seed=5, **options).float()
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
     return Predictor(

@@ -250,7 +250,8 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
     assert "encoder.states (source 4, width 5)" in repr(model.run_with_cache(TEXT)[1])
 
 
-def test_a_cell_of_one_s_own_is_inside():
+def test_a_cell_of_one_s_own_is_inside(own_scores):
+    @seq2attn.register("leaky")
     class Leaky(Cell):
         def __init__(self, input_width, width):
             super().__init__(input_width, width)
@@ -260,7 +261,7 @@ def test_a_cell_of_one_s_own_is_inside():
         def step(self, inputs, state):
             return ((state[0] + self.new(torch.tanh(self.map(inputs)))) / 2,)
 
-    _, cache = made(cell=Leaky).run_with_cache(TEXT)
+    _, cache = made(cell="leaky").run_with_cache(TEXT)
     states = cache["decoder.state"]
     assert_allclose(states[1:], (states + cache["decoder.new"])[:-1] / 2)
 
