@@ -83,22 +83,7 @@ def test_a_root_that_is_a_file_is_an_error(tmp_path, exact):
         create_run(NewRun(root, "a", exact=exact), CONFIG, {})
 
 
-OUTSIDE = [
-    "",
-    ".",
-    "..",
-    "../a",
-    "a/b",
-    "/etc",
-    "~",
-    ".hidden",
-    "-rf",
-    "a b",
-    "a\n",
-    "a\0",
-    "é",
-    "a" * 101,
-]
+OUTSIDE = [*". .. ../a a/b /etc ~ .hidden -rf é".split(), "", "a b", "a\n", "a\0", "a" * 101]
 
 
 def test_names_that_lead_elsewhere_are_refused(tmp_path):

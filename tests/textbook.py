@@ -28,23 +28,32 @@ HISTORY = "decoder.attention.history."
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
-def cell_step(kind, weights, x, state):
-    """weights W, U, b, d, the gates' rows one after another."""
-    read = weights["W"] @ x + weights["b"]
-    recalled = weights["U"] @ state[0] + weights["d"]
-    h = state[0]
-    if kind == "rnn":
-        return [torch.tanh(read + recalled)]
+def gates(kind, tensors, prefix, x, h):
+    """The gates of a cell, whose rows follow each other in its weights: of a GRU r, z and n, of an
+    LSTM i, f, g and o.
+    """
+    read = tensors[f"{prefix}.weight_ih"] @ x + tensors[f"{prefix}.bias_ih"]
+    recalled = tensors[f"{prefix}.weight_hh"] @ h + tensors[f"{prefix}.bias_hh"]
     if kind == "gru":
-        (a, b, c) = read.chunk(3)
-        (d, e, f) = recalled.chunk(3)
+        (a, b, c), (d, e, f) = read.chunk(3), recalled.chunk(3)
         r = torch.sigmoid(a + d)
-        z = torch.sigmoid(b + e)
-        n = torch.tanh(c + r * f)
-        return [(1 - z) * n + z * h]
-    i, f, g, o = (read + recalled).chunk(4)
-    c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
-    return [torch.sigmoid(o) * torch.tanh(c), c]
+        return r, torch.sigmoid(b + e), torch.tanh(c + r * f)
+    if kind == "lstm":
+        i, f, g, o = (read + recalled).chunk(4)
+        return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    return (torch.tanh(read + recalled),)
+
+
+def cell_step(kind, tensors, prefix, x, state):
+    found = gates(kind, tensors, prefix, x, state[0])
+    if kind == "gru":
+        _, z, n = found
+        return [(1 - z) * n + z * state[0]]
+    if kind == "lstm":
+        i, f, g, o = found
+        c = f * state[1] + i * g
+        return [o * torch.tanh(c), c]
+    return [*found]
 
 
 def reset(state, resets, which, position, start=0):
@@ -137,12 +146,12 @@ class Textbook:
             prefix = f"encoder.layers.{layer}"
             outputs = []
             for direction in ("", "backward_") if self.model.bidirectional else ("",):
-                weights = self._cell(f"{prefix}.{direction}cell")
                 state = [torch.zeros(width, dtype=torch.float64) for _ in range(self.parts)]
                 read = []
                 for position, x in enumerate(reversed(inputs) if direction else inputs):
                     state = reset(state, resets, direction, position, layer * width * self.parts)
-                    state = cell_step(self.cell, weights, x, state)
+                    cell = f"{prefix}.{direction}cell"
+                    state = cell_step(self.cell, self.tensors, cell, x, state)
                     read.append(state[0])
                 outputs.append(read[::-1] if direction else read)
             final += state
@@ -161,10 +170,6 @@ class Textbook:
     def _layer(self, name, x):
         """W x + b of this layer, or W x where it has no bias."""
         return self.tensors[f"{name}.weight"] @ x + self.tensors.get(f"{name}.bias", 0)
-
-    def _cell(self, prefix):
-        names = {"W": "weight_ih", "U": "weight_hh", "b": "bias_ih", "d": "bias_hh"}
-        return {letter: self.tensors[f"{prefix}.{name}"] for letter, name in names.items()}
 
     # ---- decoder ----
 
@@ -247,7 +252,7 @@ class Textbook:
         for layer in range(self.model.layers):
             prefix = "decoder.cell" if self.model.layers == 1 else f"decoder.cell.cells.{layer}"
             before = state[layer * self.parts :][: self.parts]
-            own = cell_step(self.cell, self._cell(prefix), x, before)
+            own = cell_step(self.cell, self.tensors, prefix, x, before)
             after += own
             x = own[0]
         return after
