@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from inline import ROOT
 from refusal import refusal, refused
 
@@ -33,32 +34,27 @@ def plan(*configs, root=Path("none"), **settings):
 # ---- --vary ----
 
 
-@pytest.mark.parametrize(
-    "text, values",
-    [
-        ("model.attention.score=dot,scaled", ["dot", "scaled"]),
-        ("training.learning_rate=3e-3,0.01", [0.003, 0.01]),
-        ("task={},{max_length: 5}", [{}, {"max_length": 5}]),
-        ("task.alphabet='a,b',no,0-9", ["a,b", "no", "0-9"]),
-        ("seed=1-3,7,10-11", [1, 2, 3, 7, 10, 11]),  # ranges are only for whole numbers
-        ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
-        (
-            "training.learning_rate=log:1e-4..1e-2:8",
-            [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2],
-        ),
-        (
-            "training.clip_norm=null,log:1.234..5.678:2",
-            [None, 1.234, 5.678],
-        ),  # both ends as they are
-        ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
-        # three digits would make .1 and .1001 equal, four would not; whole numbers are few
-        ("training.learning_rate=log:.1..0.1003:4", [0.1, 0.1001, 0.1002, 0.1003]),
-        ("model.hidden=log:1..4:7", [1, 2, 3, 4]),
-    ],
-)
-def test_values_are_read_as_yaml(base, text, values):
+VARIED = """
+model.attention.score=dot,scaled | [dot, scaled]
+training.learning_rate=3e-3,0.01 | [0.003, 0.01]
+task={},{max_length: 5} | [{}, {max_length: 5}]
+task.alphabet='a,b',no,0-9 | ["a,b", "no", "0-9"]
+seed=1-3,7,10-11 | [1, 2, 3, 7, 10, 11]
+evaluation.lengths=1-12,3-5 | ["1-12", "3-5"]
+training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.000464, 0.00215, 0.01]
+training.clip_norm=null,log:1.234..5.678:2 | [null, 1.234, 5.678]
+task.alphabet=log:1..2:3 | ["log:1..2:3"]
+training.learning_rate=log:.1..0.1003:4 | [0.1, 0.1001, 0.1002, 0.1003]
+model.hidden=log:1..4:7 | [1, 2, 3, 4]
+"""  # and its values: ranges are for whole numbers alone, `log:` for numbers; its ends stay as they
+# are, its digits are as many as tell them apart
+
+
+@pytest.mark.parametrize("row", VARIED.strip().split("\n"))
+def test_values_are_read_as_yaml(base, row):
+    text, values = row.split(" | ")
     key = text.partition("=")[0]
-    assert experiment(base, vary=[text]).axes == {key: tuple(values)}
+    assert experiment(base, vary=[text]).axes == {key: tuple(yaml.safe_load(values))}
 
 
 # ---- trials ----

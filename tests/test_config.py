@@ -16,7 +16,6 @@ from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
 LOCAL_M = {"name": "local_m", "radius": 3}
-LOCAL_P = {"name": "local_p", "radius": 4}
 
 
 def nested(dotted, value):
@@ -290,40 +289,37 @@ def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
     assert values == {"seed": 1, "model": {"hidden": 64}}
 
 
-@pytest.mark.parametrize(
-    "written, overrides, part",
-    [
-        ("global", ["{}=local_m", "{}.radius=3"], LOCAL_M),
-        ("global", ["{}.radius=3", "{}=local_m"], LOCAL_M),
-        (None, ["{}.radius=3", "{}=local_m"], LOCAL_M),
-        (LOCAL_P, ["{}.radius=3"], {"name": "local_p", "radius": 3}),
-        (LOCAL_P, ["{}=local_m"], {"name": "local_m", "radius": 4}),
-        (
-            LOCAL_P,
-            ["{}={{name: global}}"],
-            "global",
-        ),  # all of it, as written
-        (LOCAL_P, ["{}={{name: local_m}}"], "local_m"),
-    ],
-)
-def test_an_override_of_a_part_or_its_options(written, overrides, part):
-    config = check_config(
-        attention(window=written), [override.format(WINDOW) for override in overrides]
-    )
-    assert value_at(config, WINDOW) == part
+LOCAL_P = "{name: local_p, radius: 4}"
+OF_A_PART = f"""
+global | {WINDOW}=local_m {WINDOW}.radius=3 | {{name: local_m, radius: 3}}
+global | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
+null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
+{LOCAL_P} | {WINDOW}.radius=3 | {{name: local_p, radius: 3}}
+{LOCAL_P} | {WINDOW}=local_m | {{name: local_m, radius: 4}}
+{LOCAL_P} | {WINDOW}={{name: global}} | global
+{LOCAL_P} | {WINDOW}={{name: local_m}} | local_m
+"""  # the window of the file, overrides, what it becomes: a mapping replaces all of it
 
 
-@pytest.mark.parametrize(
-    "override, message",
-    [
-        ("seed", "expected KEY=VALUE with a dotted key, such as model.hidden=64"),
-        (".".join("a" * 21) + "=1", "expected KEY=VALUE"),
-        ("seed.more=3", "seed has no keys below it"),
-        ("seed=[", "value:1: not plain YAML"),
-        ("seed=!!str 3", "value:1: not plain YAML: found an alias, a tag, "),
-    ],
-)
-def test_an_invalid_override_is_quoted(override, message):
+@pytest.mark.parametrize("row", OF_A_PART.strip().split("\n"))
+def test_an_override_of_a_part_or_its_options(row):
+    written, overrides, part = row.split(" | ")
+    config = check_config(nested(WINDOW, yaml.safe_load(written)), separate(overrides))
+    assert value_at(config, WINDOW) == yaml.safe_load(part)
+
+
+INVALID = f"""
+seed | expected KEY=VALUE with a dotted key, such as model.hidden=64
+{".".join("a" * 21)}=1 | expected KEY=VALUE
+seed.more=3 | seed has no keys below it
+seed=[ | value:1: not plain YAML
+seed=!!str 3 | value:1: not plain YAML: found an alias, a tag
+"""
+
+
+@pytest.mark.parametrize("row", INVALID.strip().split("\n"))
+def test_an_invalid_override_is_quoted(row):
+    override, message = row.split(" | ")
     (problem,) = refusal(check_config, {"seed": 1}, [override]).problems
     assert problem.message.startswith(message)
     assert problem.where == f"--set {quoted(override)}"
