@@ -1,42 +1,29 @@
-"""Models and their parts as the tests need them, made of the classes themselves."""
-
-from functools import partial
+"""Models as the tests need them, and batches for them."""
 
 import torch
 
 from seq2attn import parts
-from seq2attn.build import build_training_data
+from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
-from seq2attn.model.attention import Attention, NoAttention
-from seq2attn.model.cells import GRU, LSTM, RNN, Cells
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, PointerDecoder, Reverser
-from seq2attn.model.encoder import Bridge, Last, RecurrentEncoder, Zeros
-from seq2attn.model.hard_monotonic import HardMonotonicDecoder
-from seq2attn.model.windows import LocalM, LocalP
-from seq2attn.parts import NORMALISERS, SCORES
+from seq2attn.model.cells import GRU, Cells
+from seq2attn.parts import SCORES
 
 CPU = torch.device("cpu")
 SIX_STEPS = (
     "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
     "training.validation_samples=2 training.log_every=1 training.snapshots=0"
 )
-CELLS = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
-INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
-ARRANGEMENTS = {
-    "bahdanau": BahdanauDecoder,
-    "luong": LuongDecoder,
-    "feeding": partial(LuongDecoder, input_feeding=True),
-    "pointer": PointerDecoder,
-    "hard_monotonic": HardMonotonicDecoder,
-    "order 0": partial(HardMonotonicDecoder, order=0),
+NAMED = {  # what stands for a part with options
+    "feeding": {"name": "luong", "input_feeding": True},
+    "order 0": {"name": "hard_monotonic", "order": 0},
+    "local_m": {"name": "local_m", "radius": 1},
+    "reversed": {"name": "local_m", "radius": 1, "centre": "reversed"},
 }
-WINDOWS = {
-    "global": None,
-    "local_m": partial(LocalM, radius=1),
-    "reversed": partial(LocalM, radius=1, centre="reversed"),
-    "local_p": LocalP,
-}
+CELLS = parts.CELLS.names()
+INITIAL_STATES = parts.INITIAL_STATES.names()
+ARRANGEMENTS = ["feeding", "order 0", *parts.DECODERS.names()]
+WINDOWS = ["reversed", *parts.WINDOWS.names()]
 HISTORIES = parts.HISTORIES.names()
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 
@@ -59,61 +46,31 @@ def make_score(name, query_width, key_width, **options):
     return SCORES.load(name)(query_width, key_width, **options)
 
 
-def make_cells(cell="gru", width=5, layers=1, dropout=0.0, bidirectional=False):
-    """Layers of a cell, by its name or class."""
-    kind = CELLS[cell] if isinstance(cell, str) else cell
-    return Cells(
-        lambda input_width: kind(input_width, width), width, layers, dropout, bidirectional
-    )
+def make_cells():
+    """A layer of a GRU of width 5."""
+    return Cells(lambda input_width: GRU(input_width, 5), 5, 1, 0.0, False)
 
 
-def make_model(
-    score="additive",
-    *,
-    cell="gru",
-    layers=1,
-    dropout=0.0,
-    bidirectional=False,
-    initial_state="zeros",
-    arrangement="bahdanau",
-    window="global",
-    history="none",
-    normaliser="softmax",
-    source_eos=False,
-    vocabulary=8,
-    embedding=4,
-    hidden=5,
-    seed=3,
-    dtype=torch.float64,
-    **options,
-):
-    """A model in training mode, its weights drawn from `seed`. options: of `Attention`."""
+def config_of(score="additive", arrangement="bahdanau", vocabulary=8, seed=3, **choices):
+    """choices: keys of `model` or of `model.attention`, a part also by a name of `NAMED`."""
+    values = {"hidden": 5, "embedding": 4, "initial_state": "zeros", "source_eos": False}
+    values["attention"] = attention = {"score": score}
+    for key, value in {"decoder": arrangement, **choices}.items():
+        of_attention = key in "window history normaliser scalable_softmax mask_padding".split()
+        (attention if of_attention else values)[key] = NAMED.get(str(value), value)
+    task = {"alphabet": "abcdefghij"[: vocabulary - 3], "max_length": 4}
+    return check_config({"seed": seed, "task": task, "model": values})
+
+
+def make_model(*score, **choices):
+    """The model of `config_of(...)` in training mode."""
+    model = build_model(config_of(*score, **choices)).double()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        cells = make_cells(cell, hidden, layers, dropout, bidirectional)
-        encoder = RecurrentEncoder(vocabulary, embedding, cells)
-        attention = NoAttention()
-        if score != "none":
-            made = (
-                make_score(score, hidden, encoder.width)
-                if isinstance(score, str)
-                else score(hidden, encoder.width)
-            )
-            make_window = WINDOWS[window]
-            make_history = parts.HISTORIES.load(history)
-            attention = Attention(
-                made,
-                normaliser=NORMALISERS.load(normaliser)(),
-                window=make_window and make_window(hidden, source_eos),
-                history=make_history and make_history(hidden, encoder.width, made.feature_width),
-                **options,
-            )
-        decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
-        model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.cell), decoder)
-        for weight in attention.parameters():
+        torch.manual_seed(0)
+        for weight in model.decoder.attention.parameters():
             if not weight.any():  # some start at zero, where mistakes do not show
                 torch.nn.init.normal_(weight)
-        return model if dtype == torch.get_default_dtype() else model.to(dtype)
+    return model
 
 
 def assert_close(found, expected, rtol=None, atol=None):

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, assert_close, make_batch, make_model
-from refusal import refused
+from refusal import refused, refused_with
 
 from seq2attn.data.vocabulary import EOS
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.predictor import Predictor
@@ -196,9 +195,7 @@ def test_every_model_of_an_ensemble_is_changed():
 
 
 def make_predictor(score="dot", **options):
-    model = make_model(
-        score, initial_state="last", seed=5, dtype=torch.float32, vocabulary=8, **options
-    )
+    model = make_model(score, initial_state="last", seed=5, **options).float()
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
     return Predictor(
@@ -290,9 +287,8 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
     ],
 )
 def test_changes_that_do_not_fit_are_refused(changes, message):
-    with pytest.raises(Seq2AttnError) as error:
+    with refused_with(message):
         changed(make_predictor(), **changes)
-    assert message in str(error.value)
 
 
 def test_changes_need_attention_and_greedy_decoding():

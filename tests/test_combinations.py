@@ -17,14 +17,13 @@ from models import (
     WINDOWS,
     as_batch,
     close,
+    config_of,
     make_batch,
-    make_model,
 )
 from textbook import Textbook
 
 from seq2attn import parts
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.resets import draw_resets
@@ -32,13 +31,13 @@ from seq2attn.parts import SCORES
 
 FACTORS = {
     "score": ATTENDING,
-    "window": list(WINDOWS),
-    "history": list(HISTORIES),
+    "window": WINDOWS,
+    "history": HISTORIES,
     "normaliser": parts.NORMALISERS.names(),
-    "arrangement": list(ARRANGEMENTS),
-    "cell": list(CELLS),
+    "arrangement": ARRANGEMENTS,
+    "cell": CELLS,
     "layers": [1, 2],
-    "initial_state": list(INITIAL_STATES),
+    "initial_state": INITIAL_STATES,
     "bidirectional": [False, True],
     "source_eos": [False, True],
     "scalable_softmax": [False, True],
@@ -98,7 +97,7 @@ COMBINATIONS = pairwise()
 
 
 def make(choices):
-    return varied(make_model(**choices, hidden=3, embedding=2))
+    return varied(build_model(config_with_widths(choices)).double())
 
 
 def varied(model):
@@ -112,47 +111,19 @@ def varied(model):
     return model.eval()
 
 
-def test_every_part_that_a_config_can_name_takes_part():
-    assert set(FACTORS["score"]) == set(parts.SCORES.names()) - {"none"}
-    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(
-        parts.WINDOWS.names()
-    )
-    kinds = {"history": parts.HISTORIES, "cell": parts.CELLS, "initial_state": parts.INITIAL_STATES}
-    assert all(set(FACTORS[key]) == set(registry.names()) for key, registry in kinds.items())
-    assert set(ARRANGEMENTS) - {"feeding", "order 0"} == set(parts.DECODERS.names())
-
-
-def config_of(choices):
-    """The same choices in a config, with widths of their own where a score has any."""
-    window = {
-        "reversed": {"name": "local_m", "radius": 1, "centre": "reversed"},
-        "local_m": {"name": "local_m", "radius": 1},
-    }
-    options = {
-        "feeding": {"name": "luong", "input_feeding": True},
-        "order 0": {"name": "hard_monotonic", "order": 0},
-    }
-    model = {
-        key: choices[key] for key in "cell layers bidirectional source_eos initial_state".split()
-    }
-    attention = {
-        key: choices[key] for key in "history normaliser scalable_softmax mask_padding".split()
-    }
+def config_with_widths(choices):
+    """The choices in a config, with widths of their own where a score has any."""
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
-    attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
+    options = {"score": {"name": choices["score"], **widths.get(choices["score"], {})}}
     if choices["history"] == "shift":
-        attention["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}
-    attention["window"] = window.get(choices["window"], choices["window"])
-    decoder = options.get(choices["arrangement"], choices["arrangement"])
-    model |= {"decoder": decoder, "attention": attention, "hidden": 3, "embedding": 2}
-    return check_config({"task": {"alphabet": "abcde", "max_length": 4}, "model": model})
+        options["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}
+    return config_of(**choices | options, hidden=3, embedding=2)
 
 
 @pytest.mark.parametrize("choices", COMBINATIONS, ids=label)
 @pytest.mark.parametrize("share", [pytest.param(0, marks=pytest.mark.slow), 0.3])
 def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strings(choices, share):
-    config = config_of(choices)
-    model = varied(build_model(config).double())
+    config, model = config_with_widths(choices), make(choices)
     book = Textbook(config, model.state_dict())
     masked = choices["mask_padding"]
     steps = 5 if choices["history"] == "shift_by_key" else 3  # its past goes back two steps

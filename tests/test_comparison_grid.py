@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from inline import ROOT
-from refusal import refused
+from refusal import refusal, refused
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import load_config
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
@@ -31,42 +31,30 @@ def plan(*configs, root=Path("none"), **settings):
     return make_plan(experiment(*configs, **settings), root)
 
 
-def refusal(*configs, call=plan, **settings):
-    with pytest.raises(Seq2AttnError) as caught:
-        call(*configs, **settings)
-    assert caught.value.exit_code == 2
-    return str(caught.value)
-
-
 # ---- --vary ----
 
 
-@pytest.mark.parametrize(
-    "text, values",
-    [
-        ("model.attention.score=dot,scaled", ["dot", "scaled"]),
-        ("training.learning_rate=3e-3,0.01", [0.003, 0.01]),
-        ("task={},{max_length: 5}", [{}, {"max_length": 5}]),
-        ("task.alphabet='a,b',no,0-9", ["a,b", "no", "0-9"]),
-        ("seed=1-3,7,10-11", [1, 2, 3, 7, 10, 11]),  # ranges are only for whole numbers
-        ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
-        (
-            "training.learning_rate=log:1e-4..1e-2:8",
-            [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2],
-        ),
-        (
-            "training.clip_norm=null,log:1.234..5.678:2",
-            [None, 1.234, 5.678],
-        ),  # both ends as they are
-        ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
-        # three digits would make .1 and .1001 equal, four would not; whole numbers are few
-        ("training.learning_rate=log:.1..0.1003:4", [0.1, 0.1001, 0.1002, 0.1003]),
-        ("model.hidden=log:1..4:7", [1, 2, 3, 4]),
-    ],
-)
-def test_values_are_read_as_yaml(base, text, values):
+VARIED = """
+model.attention.score=dot,scaled | [dot, scaled]
+training.learning_rate=3e-3,0.01 | [0.003, 0.01]
+task={},{max_length: 5} | [{}, {max_length: 5}]
+task.alphabet='a,b',no,0-9 | ["a,b", "no", "0-9"]
+seed=1-3,7,10-11 | [1, 2, 3, 7, 10, 11]
+evaluation.lengths=1-12,3-5 | ["1-12", "3-5"]
+training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.000464, 0.00215, 0.01]
+training.clip_norm=null,log:1.234..5.678:2 | [null, 1.234, 5.678]
+task.alphabet=log:1..2:3 | ["log:1..2:3"]
+training.learning_rate=log:.1..0.1003:4 | [0.1, 0.1001, 0.1002, 0.1003]
+model.hidden=log:1..4:7 | [1, 2, 3, 4]
+"""  # and its values: ranges are for whole numbers alone, `log:` for numbers; its ends stay as they
+# are, its digits are as many as tell them apart
+
+
+@pytest.mark.parametrize("row", VARIED.strip().split("\n"))
+def test_values_are_read_as_yaml(base, row):
+    text, values = row.split(" | ")
     key = text.partition("=")[0]
-    assert experiment(base, vary=[text]).axes == {key: tuple(values)}
+    assert experiment(base, vary=[text]).axes == {key: tuple(yaml.safe_load(values))}
 
 
 # ---- trials ----
@@ -150,7 +138,7 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
         ("base", 1),
         ("other", 5),
     ]
-    assert "two base configs are called" in refusal(base, base)
+    assert "two base configs are called" in str(refusal(plan, base, base))
 
 
 # ---- the baseline ----
@@ -176,7 +164,11 @@ def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
 
 
 def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
-    text = refusal(base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3"))
+    text = str(
+        refusal(
+            plan, base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3")
+        )
+    )
     assert (
         "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'"
         in text
@@ -185,7 +177,7 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     assert "seq2attn compare: 2 problems" in text
     assert text.endswith("Nothing was run: 12 trials.")
     vary = ("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5")
-    text = refusal(base, vary=vary, overrides=("model.initial_state=bridge",))
+    text = str(refusal(plan, base, vary=vary, overrides="model.initial_state=bridge"))
     assert text.count("'dot' needs encoder and decoder states of equal width") == 1
 
 
@@ -195,7 +187,7 @@ def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_p
     create_run(NewRun(root, first.name), load_config(base, ["training.steps=9"]), {})
     (root / other.name).mkdir()
     (root / other.name / "notes.txt").write_text("mine")
-    text = refusal(base, root=root, vary=("seed=1-2",))
+    text = str(refusal(plan, base, root=root, vary=["seed=1-2"]))
     assert f"{root / first.name}: another config: training.steps is 1500, and 9 in the run" in text
     assert f"{root / other.name}: cannot be used: " in text
     create_run(NewRun(root, "e-seed_7"), load_config(base, ["seed=7"]), {})

@@ -125,25 +125,19 @@ STATISTICS = [
 def test_statistics_over_seeds(comparison):
     for label, length, expected, seeds, difference in STATISTICS:
         found = row(comparison, label, length)
-        assert (found.mean.value, found.sd, found.mean.low, found.mean.high) == pytest.approx(
-            expected, abs=1e-6
-        )
-        assert (found.seeds, found.worst_seed, found.best_seed, found.trained) == (
-            3,
-            *seeds,
-            length == 3,
-        )
-        assert found.worst == found.by_seed[seeds[0]]
-        assert found.best == found.by_seed[seeds[1]]
+        mean = found.mean
+        assert (mean.value, found.sd, mean.low, mean.high) == pytest.approx(expected, abs=1e-6)
+        assert (found.seeds, found.trained) == (3, length == 3)
+        assert (found.worst_seed, found.best_seed) == seeds
+        assert (found.worst, found.best) == tuple(found.by_seed[seed] for seed in seeds)
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
         assert (found.difference is None) == (difference is None)
         if difference is not None:
             mean, deviation = difference
             ends = (mean, deviation, mean - deviation * T, mean + deviation * T)
             change = found.difference
-            assert (change.value, change.deviation, change.low, change.high) == pytest.approx(
-                ends, abs=1e-6
-            )
+            found = (change.value, change.deviation, change.low, change.high)
+            assert found == pytest.approx(ends, abs=1e-6)
 
 
 def test_records_have_what_was_set_the_effect_and_its_p_value(make):
@@ -166,27 +160,20 @@ def test_intervals_of_differences_stay_within_what_is_possible(planned):
             path = root / trial.name / "evaluations/best-001.json"
             record = json.loads(path.read_text())
             for one in record["rows"]:
-                one |= {
-                    "value": 3 * value if one["metric"] == "entropy" else value,
-                    "low": None,
-                    "high": None,
-                }
+                factor = 3 if one["metric"] == "entropy" else 1
+                one |= {"value": factor * value, "low": None, "high": None}
             path.write_text(json.dumps(record))
-    found = row(
-        gather(make()), "scaled", 3
-    ).difference  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6
-    )
+    found = row(gather(make()), "scaled", 3).difference
+    # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
+    ends = (2 / 3, 2 / 3 - 4.302653 / 3, 1.0)
+    assert (found.value, found.low, found.high) == pytest.approx(ends, abs=1e-6)
     swapped = gather(make(baseline=["model.attention.score=scaled"]))
     assert row(swapped, "dot", 3).difference.low == -1.0
     assert group(swapped, "scaled").baseline is None
-    found = row(
-        gather(make(metric="entropy")), "scaled", 3
-    )  # no share: not cut at 1, and differences below 0 are possible
-    assert found.mean.low == 0.0
-    assert found.mean.high == pytest.approx(2 + 4.302653, abs=1e-6)
-    assert found.difference.low == pytest.approx(2 - 4.302653, abs=1e-6)
+    found = row(gather(make(metric="entropy")), "scaled", 3)
+    # no share: not cut at 1, and differences below 0 are possible
+    ends = (found.mean.low, found.mean.high, found.difference.low)
+    assert ends == pytest.approx((0, 2 + 4.302653, 2 - 4.302653), abs=1e-6)
 
 
 def test_a_missing_trial_is_excluded_from_both_sides(planned):
@@ -218,21 +205,16 @@ def test_other_metrics_and_missing_ones(make):
 
 def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
     dot, scaled, none = (group.ranked for group in comparison.groups)
-    assert scaled.rank == 1
-    assert none.rank == 2
-    assert dot.rank == 3
-    assert [one.overall.value for one in (scaled, none, dot)] == pytest.approx([0.5, 0.45, 0.35])
+    ordered = scaled, none, dot
+    assert [one.rank for one in ordered] == [1, 2, 3]
+    assert [one.overall.value for one in ordered] == pytest.approx([0.5, 0.45, 0.35])
+    assert [one.not_worse_than_best for one in ordered] == [True, True, False]
     assert scaled.behind is None
-    half = 4.302653 * math.sqrt(0.03) / math.sqrt(3)  # none - scaled: .05, .05, -.25
-    found = none.behind
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (-0.05, -0.05 - half, -0.05 + half), abs=1e-6
-    )
-    half = 4.302653 * 0.05 / math.sqrt(3)  # dot - scaled: -.15, -.1, -.2
-    assert (dot.behind.low, dot.behind.high) == pytest.approx(
-        (-0.15 - half, -0.15 + half), abs=1e-6
-    )
-    assert [one.not_worse_than_best for one in (scaled, none, dot)] == [True, True, False]
+    # none - scaled: .05, .05, -.25; dot - scaled: -.15, -.1, -.2
+    for found, mean, deviation in ((none, -0.05, math.sqrt(0.03)), (dot, -0.15, 0.05)):
+        ends = (mean, mean - deviation * T, mean + deviation * T)
+        behind = found.behind
+        assert (behind.value, behind.low, behind.high) == pytest.approx(ends, abs=1e-6)
 
 
 def test_ranks_of_numbers_by_seed():
@@ -249,24 +231,14 @@ def test_ranks_of_numbers_by_seed():
     assert found["c"].behind is None  # no seed in common
 
 
-def test_one_group_and_entropy_have_no_ranking(make):
-    def ranks(plan):
-        return [group.ranked.rank for group in gather(plan).groups]
-
-    assert ranks(make(metric="entropy")) == [None] * 3
-    assert ranks(make(metric="alignment")) == [1, 1, None]
-    assert ranks(make(["model.attention.score=dot", "seed=1-3"])) == [None]
-
-
-def test_one_group_is_not_called_a_metric_without_a_best(make):
-    one = gather(make(["model.attention.score=dot", "seed=1-3"])).ranking()
-    assert one.notes[0] == "Nothing is ranked: fewer than two groups are done."
-    assert gather(make(metric="entropy")).ranking().notes[0].startswith("These numbers have no")
-
-
-def test_a_group_without_a_value_is_ranked_last(make):
-    table = gather(make(metric="alignment")).ranking()  # a model without attention has none
-    assert [row["rank"] for row in table.records()] == [1, 1, None]
+def test_one_group_and_entropy_have_no_ranking_and_a_group_without_a_value_is_last(make):
+    plans = [make(["model.attention.score=dot", "seed=1-3"]), make(metric="entropy")]
+    plans.append(make(metric="alignment"))  # which a model without attention has not
+    tables = [gather(plan).ranking() for plan in plans]
+    ranks = [[row["rank"] for row in table.records()] for table in tables]
+    assert ranks == [[None], [None] * 3, [1, 1, None]]
+    assert tables[0].notes[0] == "Nothing is ranked: fewer than two groups are done."
+    assert tables[1].notes[0].startswith("These numbers have no")
 
 
 # ---- tables and records ----

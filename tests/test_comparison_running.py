@@ -41,6 +41,13 @@ from seq2attn.training.recorder import Recorder
 DONE = Outcome("done")
 
 
+def failed(error):
+    """A future whose call has failed."""
+    future = Future()
+    future.set_exception(error)
+    return future
+
+
 @pytest.fixture(autouse=True)
 def work(tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
@@ -82,11 +89,8 @@ def trial():
 def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
     found = compare("seed=3", samples=50)
     own = run(3)
-    status = run(3).status()
-    assert status.state == "finished"
-    assert status.step == 6
-    assert own.config.seed == 3
-    assert own.environment.experiment == "e"
+    assert (own.status().state, own.status().step) == ("finished", 6)
+    assert (own.config.seed, own.environment.experiment) == (3, "e")
     (measured,) = found.groups[0].trials
     model = seq2attn.load("e-seed_3")
     assert measured.parameters == sum(one.numel() for one in model.module.parameters())
@@ -281,10 +285,8 @@ def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     class Forgetful(Inline):
         def submit(self, call, /, trial, place):
             future = super().submit(call, trial, place)
-            if trial.config.seed == 2:
-                future = Future()
-                future.set_exception(OSError("the result is lost"))
-            return future
+            lost = trial.config.seed == 2
+            return failed(OSError("the result is lost")) if lost else future
 
     found = compare("training.learning_rate=0.01,1e38", "seed=1-2", executor=Forgetful)
     reasons = list(found.failed.values())
@@ -292,12 +294,9 @@ def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     assert reasons.count("OSError: the result is lost") == 2
     assert sum("training diverged at step" in reason for reason in reasons) == 1
     assert len(found.groups) == 1
-    assert "3 of 4 trials failed, the first of them e-" in repr(found)
-    assert "3 of 4 trials failed, the first of them e-" in found._repr_html_()
-
-
-def test_a_comparison_without_any_result_is_an_error():
-    with refused(r"2 of 2 trials failed(.|\n)*training diverged at step"):
+    for shown in (repr(found), found._repr_html_()):
+        assert "3 of 4 trials failed, the first of them e-" in shown
+    with refused(r"2 of 2 trials failed(.|\n)*training diverged at step"):  # without any result
         compare("training.learning_rate=1e38", "seed=1-2")
 
 
@@ -305,10 +304,8 @@ def test_workers_that_end_as_soon_as_they_are_started_end_the_comparison_with_a_
     class Stillborn(Inline):
         def submit(self, call, /, *arguments):
             started.append(call)
-            future = Future()
-            future.set_exception(BrokenExecutor())
             self.submit = broken
-            return future
+            return failed(BrokenExecutor())
 
     def broken(*_):
         raise BrokenExecutor

@@ -4,18 +4,18 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-from refusal import refused
+import yaml
+from refusal import refusal, refused
 
 from seq2attn.config import check_config, flat_values, load_config
 from seq2attn.config.load import place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import Problem
 from seq2attn.options import Options
 from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
 LOCAL_M = {"name": "local_m", "radius": 3}
-LOCAL_P = {"name": "local_p", "radius": 4}
 
 
 def nested(dotted, value):
@@ -30,9 +30,8 @@ def attention(**values):
 
 
 def problems(values, *overrides):
-    with pytest.raises(ConfigError) as caught:
-        check_config(values, overrides)
-    return {problem.path: problem.message for problem in caught.value.problems}
+    found = refusal(check_config, values, overrides).problems
+    return {problem.path: problem.message for problem in found}
 
 
 # ---- values ----
@@ -67,29 +66,27 @@ def test_defaults_match_the_specification():
     assert {key: value_at(check_config({}), key) for key in DEFAULTS} == DEFAULTS
 
 
-@pytest.mark.parametrize(
-    "key, written, kept",
-    [
-        ("model.attention.score", "scaled_dot", "scaled"),
-        ("model.attention.score", {"name": "concat", "width": None}, "additive"),
-        (
-            "model.attention.score",
-            {"name": "general", "initial_std": 1},
-            {"name": "general", "initial_std": 1.0},
-        ),
-        ("training.learning_rate", 1, 1.0),
-        ("training.clip_norm", None, None),
-        ("training.watched", ["a\u0303", "b", "\u00e3"], ["\u00e3", "b"]),
-        ("evaluation.lengths", [7, 3, 5], [3, 5, 7]),
-        ("evaluation.lengths", ["1-3", 12], [1, 2, 3, 12]),
-        ("evaluation.lengths", 4, [4]),
-        ("evaluation.families", "unary", ["unary"]),
-        ("model.hidden", 1, 1),
-        ("seed", 2**63 - 1, 2**63 - 1),
-        ("task.alphabet", "aa\u0303", "a\u00e3"),
-    ],
-)
-def test_values_are_normalised(key, written, kept):
+KEPT = """
+model.attention.score | scaled_dot | scaled
+model.attention.score | {name: concat, width: null} | additive
+model.attention.score | {name: general, initial_std: 1} | {name: general, initial_std: 1.0}
+training.learning_rate | 1 | 1.0
+training.clip_norm | null | null
+training.watched | ["a\\u0303", b, "\\u00e3"] | ["\\u00e3", b]
+evaluation.lengths | [7, 3, 5] | [3, 5, 7]
+evaluation.lengths | ["1-3", 12] | [1, 2, 3, 12]
+evaluation.lengths | 4 | [4]
+evaluation.families | unary | [unary]
+model.hidden | 1 | 1
+seed | 9223372036854775807 | 9223372036854775807
+task.alphabet | "aa\\u0303" | "a\\u00e3"
+"""  # a key, and as YAML a value and what it becomes
+
+
+@pytest.mark.parametrize("row", KEPT.strip().split("\n"))
+def test_values_are_normalised(row):
+    key, *values = row.split(" | ")
+    written, kept = map(yaml.safe_load, values)
     value = value_at(check_config(nested(key, written)), key)
     assert value == kept
     assert type(value) is type(kept)
@@ -216,40 +213,21 @@ def test_valid_combinations_are_accepted(overrides):
     check_config({}, separate(overrides))
 
 
-@pytest.mark.parametrize(
-    "values, paths",
-    [
-        (  # not training.warmup: training.steps, which it depends on, is invalid
-            {
-                "seed": -1,
-                "typo": 1,
-                "task": {"min_length": 9, "max_length": 3},
-                "training": {"steps": "many", "warmup": 10**9},
-                "model": {"hidden": 0, "initial_state": "zeros", "attention": {"score": "none"}},
-            },
-            {
-                "seed",
-                "typo",
-                "task.min_length",
-                "training.steps",
-                "model.hidden",
-                "model.initial_state",
-            },
-        ),
-        (
-            {"model": {"bidirectional": True, "attention": {"score": "dto"}}},
-            {"model.attention.score"},
-        ),
-        (attention(score={"name": "nne", "width": 3}), {"model.attention.score"}),
-        ({"model": {"architecture": "transfomer", "heads": 2}}, {"model"}),
-        (
-            {"model": {"bidirectional": True, "attention": {"score": {"name": "dot", "width": 3}}}},
-            {"model.attention.score", "model.attention.score.width"},
-        ),
-    ],
-)
-def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(values, paths):
-    assert set(problems(values)) == paths
+TOGETHER = f"""
+task.min_length=9 task.max_length=3 seed=-1 typo=1 | seed task.min_length typo
+training.steps=many training.warmup=1000000000 | training.steps
+model.hidden=0 {NONE} model.initial_state=zeros | model.hidden model.initial_state
+{WIDE}=dto | model.attention.score
+model.attention.score={{name: nne, width: 3}} | model.attention.score
+model.architecture=transfomer model.heads=2 | model
+{WIDE}={{name: dot, width: 3}} | model.attention.score model.attention.score.width
+"""  # overrides, and the keys with problems; warmup depends on steps, which are invalid
+
+
+@pytest.mark.parametrize("row", TOGETHER.strip().split("\n"))
+def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(row):
+    overrides, paths = row.split(" | ")
+    assert sorted(problems({}, *separate(overrides))) == paths.split()
 
 
 # ---- files ----
@@ -270,18 +248,17 @@ def test_problems_have_the_place_where_they_are_written(file):
     path = file(
         "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n"
     )
-    with pytest.raises(ConfigError) as caught:
-        load_config(path, ["seed", "training.steps=0", "model={heads: 2}"])
-    found = {problem.path: problem.where for problem in caught.value.problems}
-    assert found == {
+
+    def places(*overrides):
+        return {one.path: one.where for one in refusal(load_config, path, overrides).problems}
+
+    assert places("seed", "training.steps=0", "model={heads: 2}") == {
         "": "--set 'seed'",
         "seed": f"{path}:1",
         "training.steps": "--set 'training.steps=0'",
         "model.heads": "--set 'model={heads: 2}'",  # which replaces what the file has
     }
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    assert {problem.path: problem.where for problem in caught.value.problems} == {
+    assert places() == {
         "seed": f"{path}:1",
         "model.hiden": f"{path}:3",
         "model.attention.score": f"{path}:6",  # needs equal widths
@@ -312,43 +289,38 @@ def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
     assert values == {"seed": 1, "model": {"hidden": 64}}
 
 
-@pytest.mark.parametrize(
-    "written, overrides, part",
-    [
-        ("global", ["{}=local_m", "{}.radius=3"], LOCAL_M),
-        ("global", ["{}.radius=3", "{}=local_m"], LOCAL_M),
-        (None, ["{}.radius=3", "{}=local_m"], LOCAL_M),
-        (LOCAL_P, ["{}.radius=3"], {"name": "local_p", "radius": 3}),
-        (LOCAL_P, ["{}=local_m"], {"name": "local_m", "radius": 4}),
-        (
-            LOCAL_P,
-            ["{}={{name: global}}"],
-            "global",
-        ),  # all of it, as written
-        (LOCAL_P, ["{}={{name: local_m}}"], "local_m"),
-    ],
-)
-def test_an_override_of_a_part_or_its_options(written, overrides, part):
-    config = check_config(
-        attention(window=written), [override.format(WINDOW) for override in overrides]
-    )
-    assert value_at(config, WINDOW) == part
+LOCAL_P = "{name: local_p, radius: 4}"
+OF_A_PART = f"""
+global | {WINDOW}=local_m {WINDOW}.radius=3 | {{name: local_m, radius: 3}}
+global | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
+null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
+{LOCAL_P} | {WINDOW}.radius=3 | {{name: local_p, radius: 3}}
+{LOCAL_P} | {WINDOW}=local_m | {{name: local_m, radius: 4}}
+{LOCAL_P} | {WINDOW}={{name: global}} | global
+{LOCAL_P} | {WINDOW}={{name: local_m}} | local_m
+"""  # the window of the file, overrides, what it becomes: a mapping replaces all of it
 
 
-@pytest.mark.parametrize(
-    "override, message",
-    [
-        ("seed", "expected KEY=VALUE with a dotted key, such as model.hidden=64"),
-        (".".join("a" * 21) + "=1", "expected KEY=VALUE"),
-        ("seed.more=3", "seed has no keys below it"),
-        ("seed=[", "value:1: not plain YAML"),
-        ("seed=!!str 3", "value:1: not plain YAML: found an alias, a tag, "),
-    ],
-)
-def test_an_invalid_override_is_quoted(override, message):
-    with pytest.raises(ConfigError) as caught:
-        check_config({"seed": 1}, [override])
-    (problem,) = caught.value.problems
+@pytest.mark.parametrize("row", OF_A_PART.strip().split("\n"))
+def test_an_override_of_a_part_or_its_options(row):
+    written, overrides, part = row.split(" | ")
+    config = check_config(nested(WINDOW, yaml.safe_load(written)), separate(overrides))
+    assert value_at(config, WINDOW) == yaml.safe_load(part)
+
+
+INVALID = f"""
+seed | expected KEY=VALUE with a dotted key, such as model.hidden=64
+{".".join("a" * 21)}=1 | expected KEY=VALUE
+seed.more=3 | seed has no keys below it
+seed=[ | value:1: not plain YAML
+seed=!!str 3 | value:1: not plain YAML: found an alias, a tag
+"""
+
+
+@pytest.mark.parametrize("row", INVALID.strip().split("\n"))
+def test_an_invalid_override_is_quoted(row):
+    override, message = row.split(" | ")
+    (problem,) = refusal(check_config, {"seed": 1}, [override]).problems
     assert problem.message.startswith(message)
     assert problem.where == f"--set {quoted(override)}"
 
@@ -380,9 +352,7 @@ def test_lengths(lengths, expected):
     if isinstance(expected, tuple):
         assert parse_lengths(lengths) == expected
         return
-    with pytest.raises(Seq2AttnError) as caught:
-        parse_lengths(lengths)
-    assert str(caught.value).startswith(expected)
+    assert str(refusal(parse_lengths, lengths)).startswith(expected)
 
 
 # ---- text that no file can hold ----

@@ -100,10 +100,9 @@ def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, see
 
 
 def values_of(result):
-    return [
-        round(one.value, 6)
-        for one in (result.exact_match, result.character_accuracy, result.teacher_forced)
-    ]
+    """Exact match, greedy characters, teacher-forced characters, and the correct prefix."""
+    names = "exact_match character_accuracy teacher_forced correct_prefix".split()
+    return [round(getattr(result, name).value, 6) for name in names]
 
 
 def other(index):
@@ -123,30 +122,23 @@ def wrong_at(position):  # position 4 of 4: the <eos>
 @with_and_without_eos
 @pytest.mark.parametrize(
     "free, forced, expected",
-    [  # exact match, greedy characters, teacher-forced characters; strings of 4
-        (reverse, reverse, [1, 1, 1]),
-        (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
-        (wrong_at(2), wrong_at(4), [0, 0.75, 1]),
-        (
-            lambda ids: ids[::-1],
-            wrong_at(4),
-            [0, 1, 1],
-        ),  # never emits <eos>: goes on with the last character
-        (lambda ids: [*ids[::-1], A, EOS], wrong_at(4), [0, 1, 1]),  # one character too many
-        (lambda ids: [*ids[:0:-1], EOS], wrong_at(4), [0, 0.75, 1]),  # one too few
-        (lambda ids: [EOS], wrong_at(4), [0, 0, 1]),
-        (
-            lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS],
-            wrong_at(4),
-            [0, 0.25, 1],
-        ),  # right characters after its <eos>
-        (lambda ids: [*reverse(ids), A], wrong_at(4), [1, 1, 1]),  # nothing counts after the <eos>
-        (lambda ids: [0], wrong_at(4), [0, 0, 1]),  # <pad> is not an answer
-        (reverse, wrong_at(4), [1, 1, 1]),  # teacher forcing does not count the <eos>
+    [  # strings of 4; by default teacher forcing, which does not count the <eos>, has it wrong
+        (reverse, reverse, [1, 1, 1, 1]),
+        (wrong_at(0), wrong_at(3), [0, 0.75, 0.75, 0]),
+        (wrong_at(2), None, [0, 0.75, 1, 0.5]),
+        (lambda ids: ids[::-1], None, [0, 1, 1, 1]),  # goes on with the last character
+        (lambda ids: [*ids[::-1], A, EOS], None, [0, 1, 1, 1]),  # one character too many
+        (lambda ids: [*ids[:0:-1], EOS], None, [0, 0.75, 1, 0.75]),  # one too few
+        (lambda ids: [EOS], None, [0, 0, 1, 0]),
+        # right characters after its <eos>
+        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], None, [0, 0.25, 1, 0.25]),
+        (lambda ids: [*reverse(ids), A], None, [1, 1, 1, 1]),  # nothing counts after the <eos>
+        (lambda ids: [0], None, [0, 0, 1, 0]),  # <pad> is not an answer
+        (reverse, None, [1, 1, 1, 1]),
     ],
 )
 def test_accuracies_by_hand(free, forced, expected, source_eos):
-    (result,) = measure(FakeModel(free, forced), source_eos=source_eos)
+    (result,) = measure(FakeModel(free, forced or wrong_at(4)), source_eos=source_eos)
     assert values_of(result) == expected
     assert result.alignment is None
     assert result.entropy is None
@@ -310,11 +302,6 @@ def read_as(kind, value):
     return parse(kind, json.dumps(value).encode(), Path("record.json"))
 
 
-def test_results_are_read_back_from_their_json():
-    found = measure(FakeModel(wrong_at(1), weights=look_mostly_back), lengths=(3, 5))[0].evaluation
-    assert read_as(Evaluation, found.to_json("a")) == found
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -324,7 +311,9 @@ def test_results_are_read_back_from_their_json():
     ],
 )
 def test_a_record_that_is_not_an_evaluation_is_refused(change):
-    record = measure(FakeModel(reverse, weights=look_back))[0].evaluation.to_json("a")
+    found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
+    record = found.to_json("a")
+    assert read_as(Evaluation, record) == found
     rows = [*record["rows"][1:], {**record["rows"][0], **change}]
     for damaged in (
         {**record, "rows": rows},
@@ -388,6 +377,7 @@ def test_each_string_counts_by_the_length_of_its_own_target():
         0,
         round(sum(1 - 1 / len(target) for target in targets) / 50, 6),
         0,
+        0,
     ]
     width = 1 + max(map(len, targets))
     assert model.forced_input == [
@@ -395,7 +385,7 @@ def test_each_string_counts_by_the_length_of_its_own_target():
     ]
     # an output that goes on is not an exact match
     (result,) = measure(FakeModel(lambda ids: [*spelled(ids), 3, EOS]), (2,), 50, task=Repeat())
-    assert values_of(result) == [0, 1, 1]
+    assert values_of(result) == [0, 1, 1, 1]
 
 
 def test_entropy():

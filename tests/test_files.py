@@ -90,63 +90,44 @@ def test_json_is_indented_and_ends_with_a_newline(tmp_path):
 # ---- foreign files, which may be far larger than they look on a disk ----
 
 LARGE = "cannot be read: larger than 200,000,000 bytes"
-LOG = f"{LARGE}\nMove it elsewhere: the run can be used without it."
+MOVE = f"{LARGE}\nMove it elsewhere: the run can be used without it."
 TENSOR = (
     '{"x": {"dtype": "F32", "shape": [975000000], "data_offsets": [0, 3900000000]}, '
     '"__metadata__": {}}'
 )
 CHECKPOINT = struct.pack("<Q", len(TENSOR)) + TENSOR.encode()
-SPARSE = [  # file, how it begins if not as before, its bytes, a command, and what it says
-    ("tiny/metrics.jsonl", None, 3_900_000_000, "plot accuracy --plot x.svg", LOG),
-    ("tiny/attention.jsonl", None, 3_000_000_000, "plot attention --plot map.svg", LOG),
-    (
-        "tiny/evaluations/best-001.json",
-        b"",
-        3_900_000_000,
-        "plot accuracy --by-length --plot a.svg",
-        LARGE,
-    ),
-    ("tiny/environment.json", None, 3_900_000_000, "eval --samples 1 --lengths 1", ""),
-    ("tiny/status.json", None, 3_900_000_000, "runs", ""),
-    (
-        "tiny/config.yaml",
-        None,
-        3_900_000_000,
-        "inspect tiny",
-        "cannot be read: it is larger than 200,000 bytes",
-    ),
-    (
-        "tiny/checkpoints/best.safetensors",
-        CHECKPOINT,
-        None,
-        "predict ab",
-        "damaged: its size is 3,900,00",
-    ),
-    (".grid.comparison.json", b"", 3_900_000_000, "report grid", LARGE),
-]
+SPARSE = f"""
+tiny/metrics.jsonl | plot accuracy --plot x.svg | {LARGE}
+tiny/attention.jsonl | plot attention --plot map.svg | {LARGE}
+tiny/evaluations/best-001.json | plot accuracy --by-length --plot a.svg | {LARGE}
+tiny/environment.json | eval --samples 1 --lengths 1 | nothing
+tiny/status.json | runs | nothing
+tiny/config.yaml | inspect tiny | cannot be read: it is larger than 200,000 bytes
+tiny/checkpoints/best.safetensors | predict ab | damaged: its size is 3,900,00
+.grid.comparison.json | report grid | {LARGE}
+"""  # file, a command, and what it says of the file
 
 
-@pytest.mark.parametrize(
-    "file, start, size, command, message", SPARSE, ids=lambda value: str(value)[:40]
-)
-def test_a_sparse_file_is_refused_before_it_fills_the_memory(
-    cli, runs_copy, file, start, size, command, message
-):
+@pytest.mark.parametrize("row", SPARSE.strip().split("\n"))
+def test_a_sparse_file_is_refused_before_it_fills_the_memory(cli, runs_copy, row):
+    file, command, message = row.split(" | ")
     path = runs_copy / file
     path.parent.mkdir(exist_ok=True)
-    if start is not None:
-        path.write_bytes(start)
-    os.truncate(path, size or len(start) + 3_900_000_000)
+    if file.endswith("safetensors"):
+        path.write_bytes(CHECKPOINT)
+    path.touch()
+    os.truncate(path, len(CHECKPOINT) + 3_900_000_000)
     tracemalloc.start()
     try:
         done = cli(command)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (done.code > 0) == bool(message)
+    refused = message != "nothing"
+    assert (done.code > 0) == refused
     assert "Traceback" not in done.err
-    assert message in done.err
-    assert not message or f"runs/{file}: " in done.err
+    assert (f"runs/{file}: {message}" in done.err) == refused
+    assert (MOVE in done.err) == file.endswith("jsonl")
     assert peak < 80_000_000
 
 

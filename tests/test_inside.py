@@ -13,6 +13,7 @@ import yaml
 from models import as_batch, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
+from textbook import gates
 
 import seq2attn
 from seq2attn.data.vocabulary import EOS
@@ -56,10 +57,6 @@ def every_row(cache, *names):
 
 def softmax(scores):
     return np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
-
-
-def sigmoid(numbers):
-    return 1 / (1 + np.exp(-numbers))
 
 
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
@@ -108,22 +105,14 @@ def test_gates_are_recomputed_from_the_weights(cell, layers):
     if cell == "rnn":
         assert "decoder.gates" not in cache
         return
-    weights = {name: tensor.numpy() for name, tensor in model.module.state_dict().items()}
-    prefix = "decoder.cell." if layers == 1 else "decoder.cell.cells.0."
-    embedded = weights["decoder.embedding.weight"][
-        [1, *answer.output_ids[:-1]]
-    ]  # <sos>, then its own
-    inputs = np.concatenate([embedded, cache["attention.context"]], axis=1)
-    read = inputs @ weights[f"{prefix}weight_ih"].T + weights[f"{prefix}bias_ih"]
-    recalled = states[:, 0] @ weights[f"{prefix}weight_hh"].T + weights[f"{prefix}bias_hh"]
-    if cell == "gru":
-        r, z = (sigmoid(np.split(read + recalled, 3, axis=1)[gate]) for gate in (0, 1))
-        expected = [r, z, np.tanh(read[:, 10:] + r * recalled[:, 10:])]
-    else:
-        i, f, g, o = np.split(read + recalled, 4, axis=1)
-        expected = [sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)]
-    assert cache["decoder.gates"].shape[1] == len(expected) * layers
-    assert_allclose(cache["decoder.gates"][:, : len(expected)], np.stack(expected, axis=1))
+    tensors = model.module.state_dict()
+    prefix = "decoder.cell" if layers == 1 else "decoder.cell.cells.0"
+    read = tensors["decoder.embedding.weight"][[1, *answer.output_ids[:-1]]]  # <sos>, then its own
+    inputs = torch.cat([read, torch.tensor(cache["attention.context"])], dim=1)
+    for x, state, found in zip(inputs, states, cache["decoder.gates"], strict=True):
+        expected = torch.stack(gates(cell, tensors, prefix, x, torch.tensor(state[0])))
+        assert len(found) == layers * len(expected)
+        assert_allclose(found[: len(expected)], expected)
 
 
 KINDS = {
@@ -250,7 +239,8 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
     assert "encoder.states (source 4, width 5)" in repr(model.run_with_cache(TEXT)[1])
 
 
-def test_a_cell_of_one_s_own_is_inside():
+def test_a_cell_of_one_s_own_is_inside(own_scores):
+    @seq2attn.register("leaky")
     class Leaky(Cell):
         def __init__(self, input_width, width):
             super().__init__(input_width, width)
@@ -260,7 +250,7 @@ def test_a_cell_of_one_s_own_is_inside():
         def step(self, inputs, state):
             return ((state[0] + self.new(torch.tanh(self.map(inputs)))) / 2,)
 
-    _, cache = made(cell=Leaky).run_with_cache(TEXT)
+    _, cache = made(cell="leaky").run_with_cache(TEXT)
     states = cache["decoder.state"]
     assert_allclose(states[1:], (states + cache["decoder.new"])[:-1] / 2)
 

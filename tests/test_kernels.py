@@ -49,10 +49,8 @@ def test_every_variant_that_this_processor_runs_computes_the_same(
     for variant in variants[: variants.index(best.variant) + 1]:
         chosen = Kernels(opened, torch.float32, variant)
         monkeypatch.setattr(leaf, "load", lambda _, chosen=chosen: chosen)
-        model = make_model(
-            "additive", arrangement=arrangement, history=history, hidden=33, dtype=torch.float32
-        )
-        assert_leaf_agrees(model, batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
+        model = make_model(arrangement=arrangement, history=history, hidden=33)
+        assert_leaf_agrees(model.float(), batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
 
 
 @needs_the_library

@@ -102,7 +102,7 @@ def test_further_settings(options):
         ({"score": "cosine", "arrangement": "luong"}, True, False),
         ({"layers": 2, "dropout": 0.3, "bidirectional": True}, True, False),
         ({"layers": 3, "dropout": 0.3}, True, False),  # whose masks are drawn in the same order
-        ({"score": "none", "arrangement": "feeding"}, True, False),
+        ({"score": "none", "arrangement": "feeding", "initial_state": "last"}, True, False),
         ({"arrangement": "pointer"}, True, False),
         ({"arrangement": "hard_monotonic"}, True, False),
         ({"cell": "lstm", "initial_state": "last"}, False, False),
@@ -177,8 +177,8 @@ sizes = st.integers(1, 40)
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 99),
 )
-def test_every_shape_score_arrangement_and_history(lengths, **options):
-    model, batch = make_model(**options), batch_for(lengths, lengths)
+def test_every_shape_score_arrangement_and_history(lengths, dtype, **options):
+    model, batch = make_model(**options).to(dtype), batch_for(lengths, lengths)
     exact = copy.deepcopy(model).double()
     _, gradients = loss_and_gradients(model, model, batch, {})
     _, expected = loss_and_gradients(exact, exact, batch, {})

@@ -288,6 +288,15 @@ eval --data words.tsv | run 'tiny' is on task 'reverse'
 compare -c pairs.yaml --vary seed=1-2 --set task.train=none.tsv | none.tsv
 compare -c pairs.yaml --vary seed=1-2 --lengths 3 | lengths: {ALL_PAIRS}
 compare -c pairs.yaml --vary seed=1-2 --samples 3 | samples: {ALL_PAIRS}
+train configs/x.yaml | Did you mean: seq2attn train --config configs/x.yaml | See: seq2attn
+inspect -c x.yaml | Did you mean: seq2attn inspect x.yaml | See: seq2attn
+inspect --config x.yaml | Did you mean: seq2attn inspect x.yaml | See: seq2attn
+eval --run mine | Did you mean: seq2attn eval mine | See: seq2attn
+report -r mine | Did you mean: seq2attn report mine | See: seq2attn
+config pairs/smal | pairs/smal: no such file | There are: configs/pairs/small.yaml,
+config ../x | ../x: no such file | There are:
+check dot --expect 's + k' | name 'k' is not defined
+check dot --expect s --expect dot | several scores are for several names of --attention
 {PAGE} to.txt | a page's file name ends with .html
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page
@@ -321,21 +330,6 @@ def test_mistakes(cli, folder, monkeypatch, own_scores, row):
     line, *parts = row.split(" | ")
     told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
-
-
-FORMS = """
-train configs/x.yaml | train --config configs/x.yaml
-inspect -c x.yaml | inspect x.yaml
-inspect --config x.yaml | inspect x.yaml
-eval --run mine | eval mine
-report -r mine | report mine
-"""
-
-
-@pytest.mark.parametrize("form", FORMS.strip().split("\n"))
-def test_a_form_that_another_command_has_is_bridged(mistake, form):
-    typed, meant = form.split(" | ")
-    assert f"\nDid you mean: seq2attn {meant}\nSee: seq2attn" in mistake(typed)
 
 
 # ---- runs that are missing or damaged ----

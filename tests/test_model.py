@@ -8,22 +8,21 @@ import pytest
 import torch
 from models import as_batch, close, make_batch, make_config, make_model
 
+import seq2attn
 from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
 from seq2attn.model.interface import Decoded
-from seq2attn.model.scores import Score
 
 
-class Cosine(Score):
-    """Not defined for a key of zeros."""
+def test_a_score_need_not_be_defined_on_padding(own_scores):
+    @seq2attn.register("undefined", equal_widths=True)
+    class Undefined(seq2attn.Score):
+        """For a key of zeros."""
 
-    def forward(self, query, keys):
-        unit = keys / keys.norm(dim=2, keepdim=True)
-        return query @ unit.mT
+        def forward(self, query, keys):
+            return query @ (keys / keys.norm(dim=2, keepdim=True)).mT
 
-
-def test_a_score_need_not_be_defined_on_padding():
-    model = make_model(Cosine, initial_state="last")
+    model = make_model("undefined", initial_state="last")
     source, lengths, tokens = make_batch((5, 3, 1), garbage=0)
     together = model(as_batch(source, lengths, tokens))
     for row, length in enumerate(lengths.tolist()):

@@ -333,9 +333,6 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         "pairs/small\tAbout 1,000 pairs of your own, such as words and their pronunciations\n"
         in listed
     )
-    known = "no such file\nThere are: configs/pairs/small.yaml, "
-    assert f"pairs/smal: {known}" in cli("config pairs/smal").refusal
-    assert "../x: no such file\nThere are: " in cli("config ../x").refusal
     Path("mine").mkdir()
     Path("mine/mine.yaml").write_text(cli("config pairs/small").out)
     done = cli("inspect mine/mine.yaml").check()

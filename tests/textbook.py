@@ -12,11 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-PAD, SOS, EOS = 0, 1, 2
+PAD = 0
 NONE = {}
 """no resets; otherwise of "" (the encoder forwards), "backward_" and "decoder": which states are
 kept (L,), and the noise (L, W) of the others"""
-TIE = 1e-9  # weights closer than this are equal but for rounding
 PRIOR = [
     math.comb(10, d)
     * math.prod(0.1 + i for i in range(d))
@@ -25,26 +24,36 @@ PRIOR = [
     for d in range(11)
 ]
 """beta-binomial: 10 draws, a = .1, b = .9, by rising factorials"""
+HISTORY = "decoder.attention.history."
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
-def cell_step(kind, weights, x, state):
-    """weights W, U, b, d, the gates' rows one after another."""
-    read = weights["W"] @ x + weights["b"]
-    recalled = weights["U"] @ state[0] + weights["d"]
-    h = state[0]
-    if kind == "rnn":
-        return [torch.tanh(read + recalled)]
+def gates(kind, tensors, prefix, x, h):
+    """The gates of a cell, whose rows follow each other in its weights: of a GRU r, z and n, of an
+    LSTM i, f, g and o.
+    """
+    read = tensors[f"{prefix}.weight_ih"] @ x + tensors[f"{prefix}.bias_ih"]
+    recalled = tensors[f"{prefix}.weight_hh"] @ h + tensors[f"{prefix}.bias_hh"]
     if kind == "gru":
-        (a, b, c) = read.chunk(3)
-        (d, e, f) = recalled.chunk(3)
+        (a, b, c), (d, e, f) = read.chunk(3), recalled.chunk(3)
         r = torch.sigmoid(a + d)
-        z = torch.sigmoid(b + e)
-        n = torch.tanh(c + r * f)
-        return [(1 - z) * n + z * h]
-    i, f, g, o = (read + recalled).chunk(4)
-    c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
-    return [torch.sigmoid(o) * torch.tanh(c), c]
+        return r, torch.sigmoid(b + e), torch.tanh(c + r * f)
+    if kind == "lstm":
+        i, f, g, o = (read + recalled).chunk(4)
+        return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    return (torch.tanh(read + recalled),)
+
+
+def cell_step(kind, tensors, prefix, x, state):
+    found = gates(kind, tensors, prefix, x, state[0])
+    if kind == "gru":
+        _, z, n = found
+        return [(1 - z) * n + z * state[0]]
+    if kind == "lstm":
+        i, f, g, o = found
+        c = f * state[1] + i * g
+        return [o * torch.tanh(c), c]
+    return [*found]
 
 
 def reset(state, resets, which, position, start=0):
@@ -76,6 +85,20 @@ def normalised(name, scores):
         ]
         low, high = (threshold, high) if sum(weights) > 1 else (low, threshold)
     return weights
+
+
+def near(numbers, j, reach, ring=False):
+    """The numbers at j - reach, ..., j + reach; outside 0, or on a ring those at the other end."""
+    size = len(numbers)
+    places = range(j - reach, j + reach + 1)
+    found = [numbers[k % size] if ring or 0 <= k < size else 0.0 for k in places]
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def filtered(kernel, channels, j, ring=False):
+    """What filters (F, channels, width) find around j: (F,)."""
+    reach = kernel.size(2) // 2
+    return sum(kernel[:, c] @ near(numbers, j, reach, ring) for c, numbers in enumerate(channels))
 
 
 class Source(NamedTuple):
@@ -123,12 +146,12 @@ class Textbook:
             prefix = f"encoder.layers.{layer}"
             outputs = []
             for direction in ("", "backward_") if self.model.bidirectional else ("",):
-                weights = self._cell(f"{prefix}.{direction}cell")
                 state = [torch.zeros(width, dtype=torch.float64) for _ in range(self.parts)]
                 read = []
                 for position, x in enumerate(reversed(inputs) if direction else inputs):
                     state = reset(state, resets, direction, position, layer * width * self.parts)
-                    state = cell_step(self.cell, weights, x, state)
+                    cell = f"{prefix}.{direction}cell"
+                    state = cell_step(self.cell, self.tensors, cell, x, state)
                     read.append(state[0])
                 outputs.append(read[::-1] if direction else read)
             final += state
@@ -141,15 +164,12 @@ class Textbook:
             return final
         if kind == "zeros":
             return [torch.zeros_like(one) for one in final]
-        h = final[-self.parts]
-        mapped = torch.tanh(
-            self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"]
-        )
+        mapped = torch.tanh(self._layer("initial_state.map", final[-self.parts]))
         return list(mapped.chunk(len(final)))
 
-    def _cell(self, prefix):
-        names = {"W": "weight_ih", "U": "weight_hh", "b": "bias_ih", "d": "bias_hh"}
-        return {letter: self.tensors[f"{prefix}.{name}"] for letter, name in names.items()}
+    def _layer(self, name, x):
+        """W x + b of this layer, or W x where it has no bias."""
+        return self.tensors[f"{name}.weight"] @ x + self.tensors.get(f"{name}.bias", 0)
 
     # ---- decoder ----
 
@@ -170,15 +190,8 @@ class Textbook:
             emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
             written = (*step.written, (token, weights, emitted))
             logits, priors = self._over_all_alignments(written)
-            after = Step(
-                state,
-                step.position + 1,
-                [*past, weights],
-                fed,
-                [*step.queries, state[top]],
-                written,
-            )
-            return logits, priors, after
+            past, queries = [*past, weights], [*step.queries, state[top]]
+            return logits, priors, Step(state, step.position + 1, past, fed, queries, written)
         if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
             state = self._advance(torch.cat([x, context]), step.state)
@@ -187,20 +200,15 @@ class Textbook:
             inputs = torch.cat([x, fed]) if self.model.decoder.input_feeding else x
             state = self._advance(inputs, step.state)
             context, weights = self._attend(state[top], step, source)
-            fed = features = torch.tanh(
-                self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]])
-            )
-        logits = (
-            self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
-        )
+            both = torch.cat([context, state[top]])
+            fed = features = torch.tanh(self._layer("decoder.combine", both))
+        logits = self._layer("decoder.output", features)
         if kind == "pointer":
-            own = self._own("decoder.generate.")
-            share = torch.sigmoid(
-                own["weight"][0] @ torch.cat([context, state[top], x]) + own["bias"][0]
-            )
-            copied = [
-                weight / max(1.0, sum(weights)) for weight in weights
-            ]  # `sigmoid`'s may sum to more
+            (share,) = self._layer(
+                "decoder.generate", torch.cat([context, state[top], x])
+            ).sigmoid()
+            most = max(1.0, sum(weights))  # `sigmoid`'s may sum to more
+            copied = [weight / most for weight in weights]
             chances = (share + (1 - share) * (1 - sum(copied))) * torch.softmax(logits, 0)
             for token_read, weight in zip(source.ids, copied, strict=True):
                 chances[token_read] += (1 - share) * weight
@@ -211,13 +219,8 @@ class Textbook:
         return logits, weights, Step(state, step.position + 1, past, fed, [*step.queries, query])
 
     def _emission(self, s, h):
-        own = self._own("decoder.")
-        mixed = (
-            own["combine_state.weight"] @ s
-            + own["combine_state.bias"]
-            + own["combine_value.weight"] @ h
-        )
-        return torch.softmax(own["output.weight"] @ torch.tanh(mixed) + own["output.bias"], 0)
+        mixed = self._layer("decoder.combine_state", s) + self._layer("decoder.combine_value", h)
+        return torch.softmax(self._layer("decoder.output", torch.tanh(mixed)), 0)
 
     def _over_all_alignments(self, written):
         """log P(y_t | y_<t), and P(a_t | y_<t), from the joint probability of each alignment a_1,
@@ -249,7 +252,7 @@ class Textbook:
         for layer in range(self.model.layers):
             prefix = "decoder.cell" if self.model.layers == 1 else f"decoder.cell.cells.{layer}"
             before = state[layer * self.parts :][: self.parts]
-            own = cell_step(self.cell, self._cell(prefix), x, before)
+            own = cell_step(self.cell, self.tensors, prefix, x, before)
             after += own
             x = own[0]
         return after
@@ -265,15 +268,11 @@ class Textbook:
         count = sum(allowed)
         if self.attention.scalable_softmax:
             scores = [score * math.log(max(1, count)) for score in scores]
-        shares = iter(
-            normalised(
-                self.attention.normaliser.name,
-                list(itertools.compress(scores, allowed)),
-            )
-        )
+        inside = list(itertools.compress(scores, allowed))
+        shares = iter(normalised(self.attention.normaliser.name, inside))
         weights = [
-            next(shares) * factor if inside else 0.0
-            for inside, factor in zip(allowed, factors, strict=True)
+            next(shares) * factor if one else 0.0
+            for one, factor in zip(allowed, factors, strict=True)
         ]
         moving = self.history in ("shift", "shift_by_key")
         if moving:
@@ -292,31 +291,25 @@ class Textbook:
 
     def _score(self, s, h, features):
         name = self.attention.score.name
-        own = self._own("decoder.attention.score.")
+        prefix = "decoder.attention.score."
+        if name in ("additive", "key_value"):
+            query, key = self._layer(f"{prefix}query_map", s), self._layer(f"{prefix}key_map", h)
         if name == "additive":
-            inner = own["query_map.weight"] @ s + own["key_map.weight"] @ h
-            return float(
-                own["v.weight"][0] @ torch.tanh(inner if features is None else inner + features)
-            )
-        if name in ("dot", "scaled"):
-            score = s @ h / (math.sqrt(len(s)) if name == "scaled" else 1)
-        elif name in ("general", "scaled_general"):
-            score = (
-                s @ (own["map.weight"] @ h) / (math.sqrt(len(s)) if name == "scaled_general" else 1)
-            )
+            inner = query + key if features is None else query + key + features
+            return float(self._layer(f"{prefix}v", torch.tanh(inner)))
+        if name == "key_value":
+            score = query @ key / math.sqrt(len(key))
         elif name == "cosine":
-            strength = own["log_strength"].exp() if "log_strength" in own else 1
+            strength = self.tensors.get(f"{prefix}log_strength", torch.zeros(())).exp()
             score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
         else:
-            assert name == "key_value"
-            query = own["query_map.weight"] @ s
-            key = own["key_map.weight"] @ h
-            score = query @ key / math.sqrt(len(key))
+            mapped = self._layer(f"{prefix}map", h) if "general" in name else h
+            score = s @ mapped / (math.sqrt(len(s)) if "scaled" in name else 1)
         return float(score if features is None else score + features[0])
 
     def _value(self, key):
-        own = self._own("decoder.attention.score.")
-        return own["value_map.weight"] @ key if "value_map.weight" in own else key
+        name = "decoder.attention.score.value_map"
+        return self._layer(name, key) if f"{name}.weight" in self.tensors else key
 
     def _window(self, query, position, size):
         """Which keys are inside, and the factor of each weight."""
@@ -328,44 +321,33 @@ class Textbook:
             last = size - self.model.source_eos - 1
             centre = last - position if window.centre == "reversed" else position
             return [abs(j - centre) <= radius for j in range(size)], [1.0] * size
-        own = self._own("decoder.attention.window.")
-        centre = (size - 1) * float(
-            torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query))
-        )
-        inside = [abs(j - centre) <= radius for j in range(size)]
-        return inside, [
-            math.exp(-((j - centre) ** 2) / (2 * (radius / 2) ** 2)) for j in range(size)
-        ]
+        prefix = "decoder.attention.window."
+        mapped = torch.tanh(self._layer(f"{prefix}map", query))
+        centre = (size - 1) * float(self._layer(f"{prefix}v", mapped).sigmoid())
+        apart = [abs(j - centre) for j in range(size)]
+        factors = [math.exp(-(one**2) / (2 * (radius / 2) ** 2)) for one in apart]
+        return [one <= radius for one in apart], factors
 
     def _features(self, past, size):
         """What the history gives each key's score."""
         name = self.history
-        own = self._own("decoder.attention.history.")
         if name in ("none", "shift", "shift_by_key", "monotonic"):
             return [None] * size
         last = past[-1] if past else [0.0] * size
         total = [sum(column) for column in zip(*past, strict=True)] if past else [0.0] * size
         if name == "coverage":
-            return [own["map.weight"][:, 0] * one for one in total]
-        channels = {"location": [last], "location_coverage": [last, total]}[name]
-        kernel = own["convolution.weight"]  # (filters, channels, width)
-        reach = kernel.size(2) // 2
-        found = []
-        for j in range(size):
-            located = torch.zeros(kernel.size(0), dtype=torch.float64)
-            for channel, numbers in enumerate(channels):
-                for i in range(-reach, reach + 1):
-                    if 0 <= j + i < size:
-                        located = located + kernel[:, channel, i + reach] * numbers[j + i]
-            found.append(own["map.weight"] @ located)
-        return found
+            located = [near(total, j, 0) for j in range(size)]
+        else:
+            channels = {"location": [last], "location_coverage": [last, total]}[name]
+            kernel = self.tensors[f"{HISTORY}convolution.weight"]  # (filters, channels, width)
+            located = [filtered(kernel, channels, j) for j in range(size)]
+        return [self._layer(f"{HISTORY}map", one) for one in located]
 
     def _own_scores(self, query, step, size):
         """The scores of a history that makes them itself."""
         name = self.history
-        own = self._own("decoder.attention.history.")
         if name == "gaussian":
-            read = [own["map.weight"] @ one + own["map.bias"] for one in [*step.queries, query]]
+            read = [self._layer(f"{HISTORY}map", one) for one in [*step.queries, query]]
             share, precision, _ = read[-1].exp().chunk(3)
             means = sum(one.exp().chunk(3)[2] for one in read)
             return [
@@ -375,17 +357,14 @@ class Textbook:
         if name != "dynamic_convolution":
             return None
         last = step.past[-1] if step.past else [1.0] + [0.0] * (size - 1)
-        hidden = torch.tanh(own["hidden.weight"] @ query + own["hidden.bias"])
-        kernel = own["static.weight"].size(1)
-        count = own["static.weight"].size(0)
-        filters = torch.cat(
-            [own["static.weight"], (own["dynamic.weight"] @ hidden).view(kernel, count).T]
-        )
+        hidden = torch.tanh(self._layer(f"{HISTORY}hidden", query))
+        static = self.tensors[f"{HISTORY}static.weight"]  # (filters, width)
+        dynamic = self._layer(f"{HISTORY}dynamic", hidden).view(*static.shape[::-1])
+        filters = torch.cat([static, dynamic.T])
         scores = []
         for j in range(size):
-            places = [(i, j + i - kernel // 2) for i in range(kernel)]
-            located = sum(filters[:, i] * last[k] for i, k in places if 0 <= k < size)
-            energy = own["v.weight"][0] @ torch.tanh(own["map.weight"] @ located + own["map.bias"])
+            located = filtered(filters.unsqueeze(1), [last], j)
+            energy = self._layer(f"{HISTORY}v", torch.tanh(self._layer(f"{HISTORY}map", located)))
             ahead = sum(PRIOR[d] * last[j - d] for d in range(min(j, 10) + 1))
             scores.append(float(energy) + math.log(max(ahead, 1e-6)))
         return scores
@@ -394,7 +373,7 @@ class Textbook:
         """The probability that each key is the one at which a step stops, from where the last step
         stopped.
         """
-        bias = float(self.tensors["decoder.attention.history.bias"])
+        bias = float(self.tensors[f"{HISTORY}bias"])
         size = len(scores)
         last = past[-1] if past else [1.0] + [0.0] * (size - 1)
         stop = [
@@ -408,49 +387,29 @@ class Textbook:
         """The previous weights, moved around the source, or at first those of the softmax;
         sharpened.
         """
-        own = self._own("decoder.attention.history.")
         size = len(weights)
         moved = [0.0] * size
         for j in range(size if past else 0):  # the key that the weight leaves
-            logits = self._distances(own, j, past, keys)
-            powers = [math.exp(logit) for logit in logits]
-            radius = len(logits) // 2
-            for d in range(-radius, radius + 1):
+            shares = self._distances(j, past, keys).softmax(0).tolist()
+            for d, share in enumerate(shares, start=-(len(shares) // 2)):
                 if allowed[(j + d) % size]:
-                    moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
-        gamma = 1 + math.log(1 + math.exp(float(own["power"])))
-        settled = self.attention.history.evaluation_power
-        sharp = (
-            [one ** (settled * gamma) for one in moved]
-            if sum(moved) > 0.5
-            else [one**gamma for one in weights]
-        )
+                    moved[(j + d) % size] += share * past[-1][j]
+        gamma = 1 + math.log(1 + math.exp(float(self.tensors[f"{HISTORY}power"])))
+        if sum(moved) > 0.5:
+            gamma *= self.attention.history.evaluation_power
+            weights = moved
+        sharp = [one**gamma for one in weights]
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
-    def _distances(self, own, j, past, keys):
+    def _distances(self, j, past, keys):
         """The logits of the distances by which the weight leaves key j."""
-        logits = own["logits"].tolist()
-        size = len(keys)
+        logits = self.tensors[f"{HISTORY}logits"]
         if self.history == "shift":
-            return [8 * logit for logit in logits]
+            return 8 * logits
         total = [sum(column) for column in zip(*past, strict=True)]
-        channels = [past[-1], total, past[-2] if len(past) > 1 else [0.0] * size]
-        kernel = own["by_past"]  # (distances, channels, width)
-        for d in range(len(logits)):
-            logits[d] += float(own["by_key"][d] @ keys[j])
-            for channel, numbers in enumerate(channels):
-                for i in range(kernel.size(2)):
-                    logits[d] += (
-                        float(kernel[d, channel, i]) * numbers[(j + i - kernel.size(2) // 2) % size]
-                    )
-        return [4 * logit for logit in logits]
-
-    def _own(self, prefix):
-        return {
-            name.removeprefix(prefix): one
-            for name, one in self.tensors.items()
-            if name.startswith(prefix)
-        }
+        channels = [past[-1], total, past[-2] if len(past) > 1 else [0.0] * len(keys)]
+        by_past = filtered(self.tensors[f"{HISTORY}by_past"], channels, j, ring=True)
+        return 4 * (logits + self.tensors[f"{HISTORY}by_key"] @ keys[j] + by_past)
 
     # ---- whole strings ----
 
@@ -466,52 +425,3 @@ class Textbook:
             logits.append(one)
             weights.append(attended)
         return logits, weights
-
-    def greedy(self, source, most):
-        """The tokens emitted, with the `<eos>` if there is one among the first `most`; `<pad>` and
-        `<sos>`, which come before `<eos>`, never are.
-        """
-        encoded = self.encode(source)
-        step = self.begin(encoded)
-        token = SOS
-        emitted = []
-        while len(emitted) < most and token != EOS:
-            logits, _, step = self.step(token, step, encoded)
-            token = max(range(EOS, len(logits)), key=logits.tolist().__getitem__)
-            emitted.append(token)
-        return emitted
-
-    def measure(self, source, target, ideal):
-        """What an evaluation measures on one string: its source with `<eos>` if the model reads
-        one, its target without.
-        """
-        size = len(target)
-        emitted = self.greedy(source, size + 1)
-        logits, weights = self.teacher_forced(source, [SOS, *target[:-1]])
-        right = [one == other for one, other in zip(emitted, target, strict=False)]
-        measured = {
-            "exact_match": float(emitted == [*target, EOS]),
-            "character_accuracy": sum(right) / size,
-            "correct_prefix": [*right, False].index(False) / size,
-            "teacher_forced": sum(
-                int(one.argmax()) == other for one, other in zip(logits, target, strict=True)
-            )
-            / size,
-        }
-        attended = [one for one in weights if one is not None]
-        if attended:
-            measured["entropy"] = (
-                sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
-            )
-            clear = all(
-                a - b > TIE
-                for a, b, *_ in (sorted(one, reverse=True) for one in attended if len(one) > 1)
-            )
-            if (
-                ideal is not None and clear
-            ):  # of two equal weights, rounding decides which is the larger
-                pairs = zip(attended, ideal, strict=True)
-                measured["alignment"] = (
-                    sum(one.index(max(one)) == place for one, place in pairs) / size
-                )
-        return measured

@@ -152,47 +152,6 @@ class SinkToken(nn.Module):
         return scores.softmax(-1) @ values
 
 
-class Cached(nn.Module):
-    """Keys and values of earlier calls may be given, and are returned."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.map = nn.Linear(width, 3 * width)
-
-    def forward(self, x, past_key_value=None):
-        q, k, v = self.map(x).chunk(3, -1)
-        if past_key_value is not None:
-            k, v = (torch.cat(pair, 1) for pair in zip(past_key_value, (k, v), strict=True))
-        scores = q @ k.mT / math.sqrt(q.size(-1))
-        place = torch.arange(k.size(1))
-        scores = scores.masked_fill(place > place[-q.size(1) :, None], NEVER)
-        return scores.softmax(-1) @ v, (k, v)
-
-
-def flash(q, k, v, key_padding_mask=None):
-    """Of queries (B, H, L, D): blocks of keys, with a running maximum and a running sum."""
-    most = q.new_full((*q.shape[:-1], 1), NEVER)
-    total, output = torch.zeros_like(most), torch.zeros_like(q)
-    hidden = torch.zeros(len(k), k.size(2)).bool() if key_padding_mask is None else key_padding_mask
-    for start in range(0, k.size(2), 4):
-        block = slice(start, start + 4)
-        scores = q @ k[:, :, block].mT / math.sqrt(q.size(-1))
-        scores = scores.masked_fill(hidden[:, None, None, block], -1e30)
-        larger = torch.maximum(most, scores.amax(-1, keepdim=True))
-        weights = (scores - larger).exp()
-        old = (most - larger).exp()
-        total = total * old + weights.sum(-1, keepdim=True)
-        output = output * old + weights @ v[:, :, block]
-        most = larger
-    return output / total
-
-
-def fused(query, key, value, attn_mask=None):
-    """Of queries (B, H, L, D)"""
-    assert query.dim() == 4
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
-
-
 class Linear(nn.Module):
     """Weights are never computed: features of keys are multiplied with values first.
 
@@ -216,61 +175,11 @@ class Linear(nn.Module):
         return torch.einsum("blhd,bhdm,blh->blhm", q, both, 1 / norm).flatten(2)
 
 
-class LinearSelf(Linear):
-    def forward(self, x, mask=None):
-        return super().forward(x, x, x, mask)
-
-
 def log_space(query, keys, valid):
     """Weights are shares of logarithms, which are returned."""
     scores = (query @ keys.mT).masked_fill(~valid[:, None], NEVER)
     logs = scores - scores.logsumexp(-1, keepdim=True)
     return logs.exp() @ keys, logs
-
-
-def einsum(query, key, value, src_mask=None):
-    q, k, v = (x.unflatten(-1, (4, -1)) for x in (query, key, value))
-    scores = torch.einsum("blhd,bshd->bhls", q, k) / math.sqrt(q.size(-1))
-    if src_mask is not None:
-        scores = scores.masked_fill(src_mask[:, None, None] == 0, NEVER)
-    return torch.einsum("bhls,bshd->blhd", scores.softmax(-1), v).flatten(2)
-
-
-def time_first(query, keys, lengths):
-    """Of queries (L, B, D) and keys (S, B, D)"""
-    scores = torch.einsum("lbd,sbd->lbs", query, keys)
-    valid = torch.arange(keys.size(0)) < torch.as_tensor(lengths)[:, None]
-    return torch.einsum("lbs,sbd->lbd", masked_softmax(scores, valid), keys)
-
-
-class LoopOverHeads(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.heads = nn.ModuleList(nn.Linear(d_model, 3 * 4) for _ in range(n_heads))
-        self.out = nn.Linear(4 * n_heads, d_model)
-
-    def forward(self, x, mask=None):
-        outputs = []
-        for head in self.heads:
-            q, k, v = head(x).chunk(3, -1)
-            scores = q @ k.mT / 2
-            if mask is not None:
-                scores = scores.masked_fill(mask[:, None] == 0, -1e9)
-            outputs.append(scores.softmax(-1) @ v)
-        return self.out(torch.cat(outputs, -1))
-
-
-class Stack(nn.Module):
-    """Two layers in series."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.layers = nn.ModuleList(SelfHeads(width) for _ in range(2))
-
-    def forward(self, x, key_padding_mask=None):
-        for layer in self.layers:
-            x = x + layer(x, key_padding_mask)
-        return x
 
 
 class Resampler(nn.Module):
@@ -303,22 +212,6 @@ class Sigmoid(SelfHeads):
         return weights
 
 
-class Additive(nn.Module):
-    """Bahdanau's, of all queries at once."""
-
-    def __init__(self, query_size, key_size):
-        super().__init__()
-        self.w, self.u = nn.Linear(query_size, 12), nn.Linear(key_size, 12)
-        self.v = nn.Linear(12, 1, bias=False)
-
-    def forward(self, decoder_states, encoder_outputs, src_lens):
-        both = self.w(decoder_states)[:, :, None] + self.u(encoder_outputs)[:, None]
-        scores = self.v(both.tanh()).squeeze(-1)
-        valid = torch.arange(scores.size(-1)) < src_lens[:, None]
-        weights = masked_softmax(scores, valid[:, None])
-        return (weights[..., None] * encoder_outputs[:, None]).sum(2), weights
-
-
 class Additions(nn.Module):
     """The mask is a bias: 0 or -inf."""
 
@@ -341,20 +234,6 @@ class TwoMemories(nn.Module):
             if masks[index] is None:
                 masks[index] = torch.ones(memory.shape[:2]).bool()
         return masked_softmax(queries @ keys.mT, torch.cat(masks, dim=1)[:, None]) @ keys
-
-
-class ByGate(nn.Module):
-    """Two memories, read one by one."""
-
-    def __init__(self, d_model):
-        super().__init__()
-        self.of_text = nn.MultiheadAttention(d_model, 4, batch_first=True)
-        self.of_image = nn.MultiheadAttention(d_model, 4, batch_first=True)
-
-    def forward(self, query, text, image, text_mask=None, image_mask=None):
-        text, _ = self.of_text(query, text, text, key_padding_mask=text_mask)
-        image, _ = self.of_image(query, image, image, key_padding_mask=image_mask)
-        return text + image
 
 
 class Nearest(nn.Module):
@@ -383,42 +262,11 @@ class Distances(SelfHeads):
         return super().scores(q, k) + shifted.reshape(*far.shape[:3], -1)[..., :length]
 
 
-def two_ways(c, q, c_mask, q_mask):
-    """A row for each word of the context, which attends to the question, and is attended to."""
-    scores = (c @ q.mT).masked_fill(~q_mask[:, None], -1e9)
-    best = masked_softmax(scores.amax(2), c_mask)
-    return torch.cat([c, scores.softmax(2) @ q, c * (best[:, None] @ c)], dim=2)
-
-
 def pointer(query, keys, mask=None):
     """Logits of the keys, beside the keys themselves."""
     keys = keys + 1
     logits = (keys @ query.unsqueeze(2)).squeeze(2)
     return keys, logits if mask is None else logits.masked_fill(mask, -1e9)
-
-
-def log_pointer(query, keys, padding=None):
-    """padding: (B, S), True = padding, whose logarithm is -inf."""
-    logits = query @ keys.mT / 4.0
-    if padding is not None:
-        logits = logits.masked_fill(padding.bool().unsqueeze(1), NEVER)
-    return logits.log_softmax(-1)
-
-
-class Segments(nn.Module):
-    """Softmax in a segment, and linear attention over all segments before it."""
-
-    def __init__(self):
-        super().__init__()
-        self.segment = 4
-
-    def forward(self, x):
-        outputs, memory = [], x.new_zeros(x.size(2), x.size(2))
-        for part in x.split(self.segment, dim=1):
-            shares = F.elu(part) + 1
-            outputs.append((part @ part.mT / 4.0).softmax(-1) @ part + shares @ (memory / 99))
-            memory = memory + shares.mT @ part
-        return torch.cat(outputs, dim=1)
 
 
 def interest(candidate, history, history_lengths=None):
@@ -453,16 +301,6 @@ def by_hand(query, keys, valid):
     return (shares / shares.sum(1, keepdim=True)).unsqueeze(1).bmm(keys).squeeze(1)
 
 
-def sparsemax(query, keys, valid):
-    scores = (keys @ query.unsqueeze(2)).squeeze(2).masked_fill(~valid, -1e9)
-    high = scores.sort(1, descending=True).values
-    count = torch.arange(1, scores.size(1) + 1)
-    kept = (1 + count * high > high.cumsum(1)).sum(1, keepdim=True)
-    bound = (high.cumsum(1).gather(1, kept - 1) - 1) / kept
-    weights = (scores - bound).clamp(min=0)
-    return (weights.unsqueeze(2) * keys).sum(1), weights
-
-
 class Luong(nn.Module):
     """An LSTM's state (1, B, D), keys (S, B, D)"""
 
@@ -490,34 +328,6 @@ class OfState(nn.Module):
             scores = scores.masked_fill(enc_mask == 0, NEVER)
         weights = scores.softmax(1)
         return torch.bmm(weights.unsqueeze(1), enc_outputs).squeeze(1), weights
-
-
-class Pooling(nn.Module):
-    def __init__(self, hidden_dim):
-        super().__init__()
-        self.map, self.context = nn.Linear(hidden_dim, 12), nn.Linear(12, 1, bias=False)
-
-    def forward(self, outputs, lengths):
-        scores = self.context(torch.tanh(self.map(outputs))).squeeze(-1)
-        valid = torch.arange(outputs.size(1)) < lengths[:, None]
-        weights = masked_softmax(scores, valid)
-        return (outputs * weights.unsqueeze(-1)).sum(1), weights
-
-
-class Hops(nn.Module):
-    """Several rows of weights for one sentence"""
-
-    def __init__(self, hidden_dim):
-        super().__init__()
-        self.first = nn.Linear(hidden_dim, 12, bias=False)
-        self.second = nn.Linear(12, 4, bias=False)
-
-    def forward(self, hidden_states, padding_mask=None):
-        scores = self.second(torch.tanh(self.first(hidden_states))).mT  # (B, 4, S)
-        if padding_mask is not None:
-            scores = scores.masked_fill(padding_mask[:, None], NEVER)
-        weights = scores.softmax(-1)
-        return weights @ hidden_states, weights
 
 
 class Configured(nn.Module):
@@ -614,46 +424,3 @@ class ByLength(nn.Module):
         x = feats[order]
         output = self.attend(x, x, x, key_padding_mask=closed)[0].masked_fill(closed[..., None], 0)
         return self.conv(output.mT).mT[order.argsort()]
-
-
-SEVERAL = [
-    Heads,
-    Grouped,
-    MultiQuery,
-    SelfHeads,
-    Causal,
-    Rotary,
-    Alibi,
-    Sliding,
-    Wide,
-    Sink,
-    SinkToken,
-]
-SEVERAL += [
-    Linear,
-    LinearSelf,
-    Resampler,
-    Cached,
-    flash,
-    fused,
-    log_space,
-    einsum,
-    time_first,
-    LoopOverHeads,
-    Stack,
-    Encoder,
-]
-SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
-SEVERAL += [
-    TwoMemories,
-    Nearest,
-    Distances,
-    Segments,
-    interest,
-    Memory,
-    stepwise,
-    two_ways,
-    pointer,
-    ByLength,
-]
-ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

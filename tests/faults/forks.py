@@ -14,7 +14,7 @@ from pathlib import Path
 from inline import HANDLERS, OUTPUT_VARIABLES, split_words
 from outcomes import same_outcome
 
-from seq2attn.doctor.processes import PRELOADED
+from seq2attn.doctor.processes import EXAMINER, OF_LAYERS
 from seq2attn.runs.run import Run
 
 TINY = """\
@@ -27,9 +27,8 @@ evaluation: {samples: 2}
 TRAIN = "train -c tiny.yaml --name tiny"
 RESUME = "train --resume tiny"
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention", *PRELOADED]
-)
+PRELOADED = "seq2attn.cli.train seq2attn.training.session seq2attn.plotting.attention".split()
+CONTEXT.set_forkserver_preload([*PRELOADED, EXAMINER, OF_LAYERS])
 
 
 class Server:
