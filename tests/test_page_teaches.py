@@ -467,11 +467,12 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
 
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
-    run = opened("root")
+    run = opened("root", 1366, 690)  # a laptop's screen, below the site's header
     assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
     run("by('guesses').elements[3].click(); by('uncover').click()")
     said = "['verdict', 'largest', 'passes'].map(id => by(id).textContent)"
     verdict, largest, passes = run(f"return {said}")
+    assert run("return by('take-gru').getBoundingClientRect().bottom <= innerHeight")
     assert verdict == "You guessed 1.00: right."
     numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
     _, undivided, divided, lost, passed, whole = numbers
