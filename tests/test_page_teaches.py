@@ -1,5 +1,6 @@
 """What the pages of the documentation teach: the mask, sqrt(D), and a tour that judges a guess."""
 
+import itertools
 import math
 import re
 
@@ -116,6 +117,10 @@ def assert_no_length_is_told(run):
     """What the tour covers is as high in both models, or there is no map."""
     heights = run("return views.map(({find}) => find('.maps .scroll').offsetHeight)")
     assert len({*heights} - {0}) <= 1
+    seen = "filter(one => one.checkVisibility({visibilityProperty: true}))"
+    headings = f"[...document.querySelectorAll('h1, h2, h3, h4')].{seen}"
+    levels = run(f"return {headings}.map(one => Number(one.tagName[1]))")
+    assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
 
 
 def test_a_card_does_not_tell_what_a_later_one_asks(opened):
