@@ -110,9 +110,8 @@ const PAIR_STOPS = [
     press: "Ban all but the second",
     act: view => banAllBut(view, 1),
     tell: () => `${oneWay().spec.name} is at one position, a weight
-      being the probability of that (here of step 2:
-      ${Array.from(oneWay().now.steps[1].weights.data, short).join(" ")}),
-      and can stay or move to the right: from the end it went nowhere.
+      being the probability of that, and can stay or move to the
+      right: from the end it went nowhere.
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
           ? "This task goes to the right. Does every task?"
@@ -243,9 +242,7 @@ const PAIR_STOPS = [
       right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
-    tell: () => `They write ${each(view => answerOf(view))}. The
-      largest weight of step 1 is
-      ${each(view => strongest(view, 0).shown)}.
+    tell: () => `They write ${each(view => answerOf(view))}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
       Other strings may be answered otherwise: type some. The same
       scores, trained to «scores.html#tour=1|reverse»,

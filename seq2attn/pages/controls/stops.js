@@ -101,7 +101,7 @@ const STOPS = [
     tell: view => {
       const {shown, ...found} = strongest(view)
       return `It attends to ${place(found)}, with the weight ${shown},
-      and writes ${view.wrote(view.now.steps[state.step])}.`
+      and writes ${writtenAt(view)}.`
     }
   },
   {
@@ -124,15 +124,15 @@ const STOPS = [
     of: masked,
     covered: true,
     guess: () => ["below 0", "exactly 0", "above 0"],
-    truth: view => (lowest(view).weight ? "above 0" : "exactly 0"),
+    truth: view => (lowest(view, "weights") ? "above 0" : "exactly 0"),
     start: () => choose(2, null),
     ask: view => `A score says how well the query, which the decoder
       asks with, fits a key, which the encoder left at a position. In
-      step 3 the lowest is ${lowest(view).score}. What will the weight
-      of that position be?`,
+      step 3 the lowest is ${exact(lowest(view, "scores"))}. What will
+      the weight of that position be?`,
     press: "Show it",
     act: showScores,
-    tell: view => `It is ${exact(lowest(view).weight)}. The softmax
+    tell: view => `It is ${exact(lowest(view, "weights"))}. The softmax
       makes weights of any scores: they sum to 1, and the largest
       score gets the largest weight. The row shows how that one, of
       position ${strongest(view).j + 1}, is made.
@@ -144,7 +144,7 @@ const STOPS = [
     covered: true,
     shows: t => !t || isLast(t), // the next stop asks about the others
     guess: letters,
-    truth: view => view.wrote(view.now.steps[0]),
+    truth: view => writtenAt(view),
     ask: view => `All attention of the first step, and of the last,
       which writes the end ⏎, is to go to
       ${positions(view)[elsewhere(view)]}. What will the first step
@@ -192,7 +192,7 @@ const STOPS = [
     title: "Take a position away",
     of: masked,
     guess: letters,
-    truth: view => view.wrote(view.now.steps[firstChanged(view)]),
+    truth: view => writtenAt(view),
     ask: view => `Ban the first position, ${view.sources[0]}, at every
       step: it is left out of the softmax. What will be written in its
       place?`,
@@ -291,15 +291,8 @@ function weightsAt(view, t) {
   )
 }
 
-// The lowest score of the chosen step, and its weight.
-function lowest({now}) {
-  const {scores, weights} = now.steps[state.step]
-  const score = Math.min(...scores.data)
-  return {
-    score: exact(score),
-    weight: weights.data[scores.data.indexOf(score)]
-  }
-}
+// The lowest of the chosen step's "scores", or of its "weights", which is at the same position.
+const lowest = ({now}, name) => Math.min(...now.steps[state.step][name].data)
 
 const isLast = t => t === shownModel().now.steps.length - 1
 
