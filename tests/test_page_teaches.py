@@ -105,6 +105,7 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     look = f"return [by('tour').querySelector('h2').textContent, {hidden}, !{WAITS}]"
     title, *state = run(f"visit(0); {look}")
     assert_no_length_is_told(run)
+    assert_headings_go_down_one_level(run)
     assert title.startswith(f"1 of {stops}: ")
     assert "±" not in run(f"return {ASKED_NOW}")  # where a window is says which one is wrong
     assert state == ["hidden", False]
@@ -118,6 +119,10 @@ def assert_no_length_is_told(run):
     """What the tour covers is as high in both models, or there is no map."""
     heights = run("return views.map(({find}) => find('.maps .scroll').offsetHeight)")
     assert len({*heights} - {0}) <= 1
+
+
+def assert_headings_go_down_one_level(run):
+    """Those that the tour leaves in view."""
     seen = "filter(one => one.checkVisibility({visibilityProperty: true}))"
     headings = f"[...document.querySelectorAll('h1, h2, h3, h4')].{seen}"
     levels = run(f"return {headings}.map(one => Number(one.tagName[1]))")

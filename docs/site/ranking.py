@@ -13,7 +13,7 @@ KEPT = Path(__file__).parents[1] / "studies/scores.json"
 EXAMPLES = {"reverse": "olleh", "copy": "hello", "sort": "ehllo", "duplicate": "hellohello"}
 KINDS = {  # a row of boxes -> its heading
     "random": "On random strings, as in training",
-    "worst": "On the kind of strings that each does worst: random, of one letter, of two, in runs, ...",
+    "worst": "On the kind that each does worst: random, of one letter, of two, in runs, sorted ...",
 }
 
 
