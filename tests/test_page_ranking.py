@@ -83,8 +83,8 @@ def test_which_score_is_better_is_guessed_box_by_box(browser):
 def test_page_and_table_are_made_of_the_study(monkeypatch):
     monkeypatch.setattr("sys.argv", ["refresh.py"])
     monkeypatch.syspath_prepend(SITE)
-    page = runpy.run_path(str(SITE / "refresh.py"))["OWN"]["ranking"]()
-    assert page == (ROOT / "docs/ranking.html").read_text("utf-8")
+    for name, page in runpy.run_path(str(SITE / "refresh.py"))["OWN"].items():
+        assert page() == (ROOT / f"docs/{name}.html").read_text("utf-8"), name
     table = {}
     for line in (SITE / "models.rst").read_text("utf-8").splitlines():
         if row := re.match(r"``(\w+)`` +([\d,]+) +(.*)", line):
