@@ -557,6 +557,15 @@ def test_inspect_quotes_any_alphabet(work, alphabet):
     assert load_config(work / "printed.yaml") == config
 
 
+def test_inspect_breaks_no_line_of_a_config_at_80_columns(work, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    coloured = succeed("inspect tiny.yaml --set", f"task.alphabet={alphabet}", terminal=True)
+    table, _, _ = plain(coloured).partition("# ")
+    assert f"    alphabet: {alphabet}   distinct" in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
 def test_inspect_s_ledger_counts_every_parameter(work):
     shown = seq2attn("inspect tiny.yaml --json --set model.attention.score=general").json
     assert check_config(shown["config"]) == load_config(

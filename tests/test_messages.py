@@ -137,7 +137,7 @@ evl | No such command 'evl' | See: seq2attn --help
 eval --samples 0 | Invalid value for '--samples' | See: seq2attn eval --help
 train --threads 300 | Invalid value for '--threads' | See: seq2attn train --help
 analyze variance --query-sd -1 | Invalid value for '--query-sd' | See: 
-eval --smaples 5 | No such option: --smaples | See: seq2attn eval --help
+eval --smaples 5 | No such option: --smaples | --samples | See: seq2attn eval --help
 predict | Missing argument 'TEXT' | For example: seq2attn predict | See: seq2attn predict --help
 plot accuracy | Missing option '--plot' | For example: seq2attn plot accuracy
 predict ab --run | Option '--run' requires an argument | See: seq2attn predict --help
@@ -330,6 +330,11 @@ def test_mistakes(cli, folder, monkeypatch, own_scores, row):
     line, *parts = row.split(" | ")
     told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
+
+
+def test_an_option_that_has_the_hyphens_alone_in_common_is_not_suggested(cli, folder):
+    assert "--set" not in message_of(cli, "train --quiet", folder)
+    assert "--set" in message_of(cli, "train --sets", folder)
 
 
 # ---- runs that are missing or damaged ----

@@ -485,7 +485,7 @@ def test_the_page_in_the_documentation_answers(browser):
     docs = ROOT / "docs"
     browser.open(docs / "scaled.html", "#tour=3")
     title = "return by('tour').querySelector('h2').textContent"
-    assert browser.run(title) == "3 of 10: How a score is made"
+    assert browser.run(title) == "3 of 10: From a score to a weight"
     said = browser.run(f"leave(); {TYPE} type_('attention'); return {ANSWER}")
     assert said == [*"noitnetta", "⏎"]
     words = "hello attention banana level mississippi".split()

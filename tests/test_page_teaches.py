@@ -1,5 +1,6 @@
 """What the pages of the documentation teach: the mask, sqrt(D), and a tour that judges a guess."""
 
+import itertools
 import math
 import re
 
@@ -49,9 +50,10 @@ def test_the_pages_of_the_documentation_have_todays_code():
     names = [f"{folder}/{name}.js" for folder, some in scripts.items() for name in some]
     present = {name: asset(name) for name in (*names, "view/page.css")}
     of_root = {"view/page.css", "view/dom.js", "engine/formula.js", "engine/learner.js"}
+    alone = {"root": of_root, "formulas": ["view/page.css"], "ranking": ["view/page.css"]}
     for page in DOCS.glob("*.html"):
         text = page.read_text("utf-8")
-        needed = {"root": of_root, "formulas": ["view/page.css"]}.get(page.stem, present)
+        needed = alone.get(page.stem, present)
         assert [name for name in needed if present[name] not in text] == [], page
         for own in DOCS.glob(f"site/{page.stem}.[jc]s*"):
             assert own.read_text("utf-8") in text, own
@@ -83,7 +85,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 ASKED = [  # page, stops, the guess to press, and what comes of it
     ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
     ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
-    ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+    ("order", 3, 0, "“bahdanau”: right. The boxes stand in the order in which they are computed"),
 ]  # fmt: skip
 MORE = [
     ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
@@ -103,6 +105,7 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     look = f"return [by('tour').querySelector('h2').textContent, {hidden}, !{WAITS}]"
     title, *state = run(f"visit(0); {look}")
     assert_no_length_is_told(run)
+    assert_headings_go_down_one_level(run)
     assert title.startswith(f"1 of {stops}: ")
     assert "±" not in run(f"return {ASKED_NOW}")  # where a window is says which one is wrong
     assert state == ["hidden", False]
@@ -116,6 +119,33 @@ def assert_no_length_is_told(run):
     """What the tour covers is as high in both models, or there is no map."""
     heights = run("return views.map(({find}) => find('.maps .scroll').offsetHeight)")
     assert len({*heights} - {0}) <= 1
+
+
+def assert_headings_go_down_one_level(run):
+    """Those that the tour leaves in view."""
+    seen = "filter(one => one.checkVisibility({visibilityProperty: true}))"
+    headings = f"[...document.querySelectorAll('h1, h2, h3, h4')].{seen}"
+    levels = run(f"return {headings}.map(one => Number(one.tagName[1]))")
+    assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
+
+
+def test_a_card_does_not_tell_what_a_later_one_asks(opened):
+    shown = "[...views[0].find('.tiles').children].map(one => one.checkVisibility("
+    shown += "{visibilityProperty: true}))"
+    rows = "views[0].now.steps.map((_, t) => isUncovered(t))"
+    run = opened("scaled")  # where step 2 looks after step 1 was moved
+    told, *seen = run(f"{press(3)} return [{TOLD}, {shown}, {rows}]")
+    assert seen == [[True, *[False] * 4, True]] * 2
+    assert "elleh" not in told
+    assert "elleh" in run(f"{press(4)} return answerOf(views[0])")
+    assert run(f"return {shown}") == [True] * 6
+    run = opened("order")  # how much step 1 looks at each position
+    told, seen = run(f"{press(0)} return [{TOLD}, {rows}]")
+    assert seen == [False, True, *[False] * 4]
+    assert ".20" not in told
+    assert run(f"{press(1)} return {TOLD}").startswith(
+        "You guessed “all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"
+    )
 
 
 def test_what_attention_read_reaches_the_cell_of_bahdanau(opened):
@@ -330,7 +360,7 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
     assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
     asked, signs = run(f"visit(2); return [{ASKED_NOW}, {SIGNS}]")
-    assert "It writes olleh, which is right. Step 1 puts .38 of its attention on them" in asked
+    assert "writes olleh, which is right. Its first step gives the empty ones .38 of" in asked
     assert signs == ["✓"] * 6
     told = run(f"{press(2, 1)} return {TOLD}")
     assert told.startswith("You guessed “wrong”: right. It writes loolloeh; right is olleh.")
@@ -375,6 +405,10 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "You guessed “to the left”: right. The largest"
     )
     assert not run(f"return {WAITS}")
+    lowest = "Math.min(...views[0].now.steps[2].weights.data)"
+    told = run(f"{press(2, 2)} return {TOLD}")
+    assert told.startswith("You guessed “above 0”: right. It is 0.006979.")
+    assert run(f"return {lowest}") == pytest.approx(0.006979, rel=1e-3)
     ends = "The last step still ends it: of this string's end, weights are only a picture."
     assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
@@ -444,11 +478,12 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
 
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
-    run = opened("root")
+    run = opened("root", 1366, 690)  # a laptop's screen, below the site's header
     assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
     run("by('guesses').elements[3].click(); by('uncover').click()")
     said = "['verdict', 'largest', 'passes'].map(id => by(id).textContent)"
     verdict, largest, passes = run(f"return {said}")
+    assert run("return by('take-gru').getBoundingClientRect().bottom <= innerHeight")
     assert verdict == "You guessed 1.00: right."
     numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
     _, undivided, divided, lost, passed, whole = numbers

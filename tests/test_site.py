@@ -25,6 +25,8 @@ def test_the_landing_page_answers_from_disk_and_sends_no_request(browser, tmp_pa
     lacking = "[role=heading]:not([aria-level]), div.formula:not([tabindex])"
     assert browser.run(f"return document.querySelectorAll('{lacking}').length") == 0
     browser.open(site / "index.html")
+    browser.resize(1366, 768)
+    assert browser.run("return document.querySelector('header').offsetHeight") <= 76  # a tenth
     browser.enter_frame(0)
     assert browser.run(TYPE) == "edcba"
     assert browser.console() == []  # a request would have failed

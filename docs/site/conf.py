@@ -113,6 +113,10 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "dot and general, trained",
         "Two products, without and with a matrix between.",
     ),
+    "ranking": (
+        "which score is better?",
+        "Seven scores on four tasks: guess which is best, then uncover how often each is right.",
+    ),
     "order": (
         "Bahdanau and Luong",
         "Attend before the cell or after it: where is the difference?",
@@ -135,15 +139,15 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
 }
 GROUPS = {  # the landing page's groups of pages; "Next" goes through them in this order
-    "What a weight does": ["scaled"],
+    "A weight": ["scaled"],
     "The bottleneck": ["bottleneck", "width", "narrow", "race"],
     "Training": ["letters", "train"],
-    "The score": ["formulas", "scores", "copying", "sorting", "doubling", "general"],
-    "The division": ["root", "division", "gru"],
-    "The decoder": ["order", "monotonic", "stuck"],
+    "Which score?": ["formulas", "scores", "copying", "sorting", "doubling", "general", "ranking"],
+    "Why √D?": ["root", "division", "gru"],
+    "Decoders": ["order", "monotonic", "stuck"],
     "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }
-UNTOURED = {"formulas", "root"}  # pages that run no model, and have no tour
+UNTOURED = {"formulas", "ranking", "root"}  # pages that run no model, and have no tour
 NEXT = dict(pairwise(chain(*GROUPS.values())))  # a page -> one that goes on from it
 
 MENDED = {

@@ -1,7 +1,7 @@
 """Puts the present styles, scripts and markup into pages: `python docs/site/refresh.py PAGE ...`.
 
-Models, weights and what was exported stay as they are; docs/root.html and docs/formulas.html run no
-model, and the numbers of the latter are those of seq2attn's scores.
+Models, weights and what was exported stay as they are. Three pages run no model: docs/root.html,
+docs/formulas.html with the numbers of seq2attn's scores, docs/ranking.html with those of a study.
 """
 
 import re
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
+from ranking import ranking_page
 from torch import Tensor
 
 from seq2attn.model.scores import Additive, Dot, General, Score
@@ -95,6 +96,10 @@ def table(score: Score, query: Tensor, keys: Tensor) -> str:
     return "".join([*lines, "    </table>\n"])
 
 
-OWN = {"root": root_page, "formulas": formulas_page}
+OWN = {
+    "root": root_page,
+    "formulas": formulas_page,
+    "ranking": lambda: ranking_page(own_page("ranking")),
+}
 for name in sys.argv[1:]:
     refresh(Path(name))

@@ -163,6 +163,7 @@ function uncover() {
     )
   }
   show()
+  by("found").scrollIntoView({block: "nearest"})
 }
 
 by("uncover").onclick = uncover

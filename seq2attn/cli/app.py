@@ -1,6 +1,7 @@
 """The application: its commands, and the place where errors become messages and exit codes."""
 
 import contextlib
+import difflib
 import io
 import os
 import re
@@ -116,6 +117,11 @@ def _usage_error(error: Any) -> Seq2AttnError:
     command, path = error.ctx.command, error.ctx.command_path
     if isinstance(error.__cause__, ValidationError):  # of the value of an option
         error.message = sentence(error.__cause__.errors()[0])
+    if possible := getattr(error, "possibilities", None):  # some have the hyphens alone in common
+        wanted = error.option_name.strip("-")
+        error.possibilities = [
+            one for one in possible if difflib.get_close_matches(wanted, [one.strip("-")])
+        ]
     message = error.format_message()
     if hasattr(command, "commands"):  # it is a group
         hint = f"Commands: {', '.join(command.commands)}\n"

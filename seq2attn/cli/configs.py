@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from seq2attn.config import Config
 
 MOST_SYMBOLS = 200  # of a vocabulary, for people
+WIDEST = 50  # line of a config that is never broken beside its meaning
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -148,7 +149,8 @@ def inspect(
     # as YAML: what is no part of the config is written as comments
     lines = list(_explained(config))
     if on_terminal():
-        Table([Column("config"), Column("meaning")], lines).show()
+        is_narrow = all(len(line) <= WIDEST for line, _ in lines)
+        Table([Column("config", whole=is_narrow), Column("meaning")], lines).show()
     else:
         for line, meaning in lines:
             print(f"{line:<40}  # {meaning}" if meaning else line)

@@ -47,6 +47,8 @@ class Column:
     """aligned to the right and never wrapped, as numbers are"""
     optional: bool = False
     """dropped from a terminal that is too narrow, the last such column first"""
+    whole: bool = False
+    """never wrapped"""
     key: str = ""
     """in TSV and JSON; by default the heading in lower case, with `_` for spaces"""
     form: str = ""
@@ -73,8 +75,12 @@ class _Texts:
 
     @property
     def is_whole(self) -> bool:
-        """True if the cells are never broken: numbers, with their intervals, and single words."""
-        return self.column.right or not any(" " in cell.partition(" [")[0] for cell in self.cells)
+        """True if the cells are never broken: those of such columns, numbers with their intervals,
+        and single words.
+        """
+        if self.column.right or self.column.whole:
+            return True
+        return not any(" " in cell.partition(" [")[0] for cell in self.cells)
 
     @property
     def least(self) -> int:

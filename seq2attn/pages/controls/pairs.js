@@ -7,16 +7,35 @@ const whoIsRight = {
 }
 const PAIR_STOPS = [
   {
+    title: "What goes into the cell?",
+    of: zeroed,
+    covered: true,
+    shows: t => t === 1, // the next stop asks about step 1
+    guess: () => [...modelNames(), "both"],
+    truth: () => blank().spec.name,
+    start: () => choose(1, null),
+    ask: () => `Both were trained on the task
+      ${blank().spec.about.task}. A step attends, which gives the
+      context c, and its cell f makes the new state. Which one's cell
+      reads the c of its own step? See the order of the boxes.`,
+    press: "Uncover step 2",
+    act: draw,
+    tell: () => `The boxes stand in the order in which they are
+      computed. The cell f of ${blank().spec.name} comes after c, and
+      reads it: the query is the state before. The other one's cell
+      comes first; the query is its new state, and c goes past the
+      cell.`
+  },
+  {
     title: "What can step 1 look for?",
     of: zeroed,
     covered: true,
     guess: () => ["all positions alike", "one more than others"],
     truth: () =>
       isEven(blank()) ? "all positions alike" : "one more than others",
-    ask: () => `Both were trained on the task
-      ${blank().spec.about.task}. Here the decoders start from zeros,
-      not from what the encoder has read, and ${blank().spec.name}
-      attends before its cell. What will its first step attend to?`,
+    ask: () => `Here the decoders start from zeros, not from what the
+      encoder has read, and ${blank().spec.name} attends before its
+      cell. What will its first step attend to?`,
     press: "Uncover both",
     act: () => choose(0, null),
     tell: () => `The largest weight of step 1 is ${each(
@@ -28,23 +47,6 @@ const PAIR_STOPS = [
       always wrong: the mean of all keys often tells the first letter,
       the better the fewer there are. Of 40 strings of 3,
       ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
-  },
-  {
-    title: "What goes into the cell?",
-    of: zeroed,
-    covered: true,
-    guess: () => [...modelNames(), "both"],
-    truth: () => blank().spec.name,
-    ask: () => `A step attends, which gives the context c, and its
-      cell f makes the new state. Which one's cell reads the c of its
-      own step? Watch the order of the boxes.`,
-    press: "Play",
-    act: play,
-    tell: () => `The boxes stand in the order in which they are
-      computed. The cell f of ${blank().spec.name} comes after c, and
-      reads it: the query is the state before. The other one's cell
-      comes first; the query is its new state, and c goes past the
-      cell.`
   },
   {
     title: "Will both be right?",
@@ -108,9 +110,8 @@ const PAIR_STOPS = [
     press: "Ban all but the second",
     act: view => banAllBut(view, 1),
     tell: () => `${oneWay().spec.name} is at one position, a weight
-      being the probability of that (here of step 2:
-      ${Array.from(oneWay().now.steps[1].weights.data, short).join(" ")}),
-      and can stay or move to the right: from the end it went nowhere.
+      being the probability of that, and can stay or move to the
+      right: from the end it went nowhere.
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
           ? "This task goes to the right. Does every task?"
@@ -192,7 +193,7 @@ const PAIR_STOPS = [
       goes into the scores as w C. What is that for? Take it away at
       ${positions(view)[state.position]}: C is 0 there before each step.
       Which letter will it then write too often, if any?`,
-    press: "Forget it",
+    press: "Take it away",
     act: () => {
       forget(state.position)
       choose(firstChanged(winner), state.position)
@@ -202,9 +203,8 @@ const PAIR_STOPS = [
       ${less(rightText(winner), answerOf(winner))} is left out. What
       coverage is for: a model that reads nothing twice leaves
       nothing out. It helps, but not always: ${sampled()} After the
-      tour, try words in which a letter stands three times, and other
-      positions: choose a cell in the map of ${winner.spec.name}, and
-      press “forget it”.`
+      tour, try the other words and positions: choose a cell in the
+      map of ${winner.spec.name}, and press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
@@ -242,15 +242,13 @@ const PAIR_STOPS = [
       right on “${state.text}”?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(views.at(-1)),
-    tell: () => `They write ${each(view => answerOf(view))}. The
-      largest weight of step 1 is
-      ${each(view => strongest(view, 0).shown)}.
+    tell: () => `They write ${each(view => answerOf(view))}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
-      Other strings may be answered otherwise: type some. The same scores, trained to
-      «scores.html#tour=1|reverse», «copying.html#tour=1|copy»,
-      «sorting.html#tour=1|sort» and «doubling.html#tour=1|duplicate»;
-      «site/models.html#three-scores-dot-general-and-additive|a table
-      of all three» on four tasks.`
+      Other strings may be answered otherwise: type some. The same
+      scores, trained to «scores.html#tour=1|reverse»,
+      «copying.html#tour=1|copy», «sorting.html#tour=1|sort» and
+      «doubling.html#tour=1|duplicate». «ranking.html|Which score is
+      better: guess for all seven, on all four tasks».`
   }
 ]
 

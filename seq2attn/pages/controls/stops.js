@@ -8,8 +8,8 @@
 //   guess: answers for the user to choose from; truth: the right one, once the button is pressed
 //   act: what the button does
 //   tell: the text that is shown then; if `act` plays or trains, when that has ended
-//   covered: true to hide the cells of the map until the button is pressed; shows(t): whether row t
-//     is shown afterwards, by default all rows
+//   covered: true to hide answers and maps until the button is pressed; shows(t): whether step t is
+//     shown afterwards, by default all
 
 const without = view => !view.attends
 const masked = view => view.attends && view.spec.mask_padding
@@ -69,20 +69,21 @@ const STOPS = [
       mask is for.`
   },
   {
-    title: "Mask it afterwards",
+    title: "A mask after training?",
     of: unmasked,
     ...rightOrWrong,
     start: view => set({padding: lacking(view)}),
-    ask: view => `With ${lacking(view)} empty positions after the
-      string, as in training: ${judged(view)} Step 1 puts
-      ${short(emptyShare(view, 0))} of its attention on them${
-        isEven(view) ? ": its query is 0, so that all count alike" : ""
-      }. Now mask them. Will the answer be right?`,
+    ask: view => `Can a mask be added after training? The model
+      ${view.spec.name} reads “${state.text}” and
+      ${lacking(view)} empty positions, ∅, as in training.
+      ${judged(view)} Its first step gives the empty ones
+      ${short(emptyShare(view, 0))} of its attention. Now a mask sets
+      their weights to 0. Will its answer be right?`,
     press: "Mask them",
     act: () => set({mask: true}),
-    tell: view => `${judged(view)} It learned to need the empty
-      positions: masked now, they are missing, as for a string that is
-      alone. A mask has to be there in training.`
+    tell: view => `${judged(view)} The empty positions were part of
+      what it learned from. Masked, they are missing, as when the word
+      stands alone. So a mask has to be there in training.`
   },
   {
     title: "Where does it look?",
@@ -100,7 +101,7 @@ const STOPS = [
     tell: view => {
       const {shown, ...found} = strongest(view)
       return `It attends to ${place(found)}, with the weight ${shown},
-      and writes ${view.wrote(view.now.steps[state.step])}.`
+      and writes ${writtenAt(view)}.`
     }
   },
   {
@@ -119,30 +120,31 @@ const STOPS = [
       step writes ⏎, the end, which copies nothing.`
   },
   {
-    title: "How a score is made",
+    title: "From a score to a weight",
     of: masked,
     covered: true,
-    guess: () => ["all above 0", "some below 0"],
-    truth: ({scale}) => (scale[0] < 0 ? "some below 0" : "all above 0"),
+    guess: () => ["below 0", "exactly 0", "above 0"],
+    truth: view => (lowest(view, "weights") ? "above 0" : "exactly 0"),
     start: () => choose(2, null),
-    ask: () => `A score says how well the query, which the decoder
-      asks with, fits a key, which the encoder left at a position.
-      Weights are never below 0, and sum to 1. What will the scores of
-      all steps be?`,
+    ask: view => `A score says how well the query, which the decoder
+      asks with, fits a key, which the encoder left at a position. In
+      step 3 the lowest is ${exact(lowest(view, "scores"))}. What will
+      the weight of that position be?`,
     press: "Show it",
     act: showScores,
-    tell: view => `The row shows how the largest score, of position
-      ${strongest(view).j + 1}, is made.
-      ${described(view.spec.parts.score)} The softmax makes weights of
-      any scores: the largest score gets the largest weight.`
+    tell: view => `It is ${exact(lowest(view, "weights"))}. The softmax
+      makes weights of any scores: they sum to 1, and the largest
+      score gets the largest weight. The row shows how that one, of
+      position ${strongest(view).j + 1}, is made.
+      ${described(view.spec.parts.score)}`
   },
   {
     title: "A cause, or only a picture?",
     of: forcible,
     covered: true,
-    shows: t => t !== 1, // which the next stop asks about
+    shows: t => !t || isLast(t), // the next stop asks about the others
     guess: letters,
-    truth: view => view.wrote(view.now.steps[0]),
+    truth: view => writtenAt(view),
     ask: view => `All attention of the first step, and of the last,
       which writes the end ⏎, is to go to
       ${positions(view)[elsewhere(view)]}. What will the first step
@@ -159,9 +161,9 @@ const STOPS = [
         view.wrote(steps[0])
       )
       if (now === before)
-        return `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
-      return `It writes ${now}, not ${before}. ${compared(view)}: of
-      the letter, the weight is a cause. The last step ${
+        return `It still writes ${now}: this weight was not the cause.`
+      return `It writes ${now}, not ${before}: of the letter, the
+      weight is a cause. The last step ${
         endsAsBefore(view)
           ? "still ends it: of this string's end, weights are only a picture"
           : "does not end it"
@@ -190,7 +192,7 @@ const STOPS = [
     title: "Take a position away",
     of: masked,
     guess: letters,
-    truth: view => view.wrote(view.now.steps[firstChanged(view)]),
+    truth: view => writtenAt(view),
     ask: view => `Ban the first position, ${view.sources[0]}, at every
       step: it is left out of the softmax. What will be written in its
       place?`,
@@ -288,6 +290,11 @@ function weightsAt(view, t) {
     strongest(view, Math.min(t, result.steps.length - 1), result)
   )
 }
+
+// The lowest of the chosen step's "scores", or of its "weights", which is at the same position.
+const lowest = ({now}, name) => Math.min(...now.steps[state.step][name].data)
+
+const isLast = t => t === shownModel().now.steps.length - 1
 
 // What the user is told after moving the attention of the first step: where the second step attends
 // to now.

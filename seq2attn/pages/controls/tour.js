@@ -1,8 +1,8 @@
 // The guided tour: a card on the page that asks a question at each of its stops, which are in
 // stops.js, pairs.js and learning.js.
 
-// Whether the map shows the row of step t. At some stops the tour hides rows that would answer its
-// question.
+// Whether the map and the answer show step t. At some stops the tour hides steps that would answer
+// its question, or that of the next stop.
 let isUncovered = () => true
 
 // The model that the tour is about: if possible one with attention whose weights can be set.
@@ -20,7 +20,7 @@ function tourSteps() {
   return pair.length ? pair : fitting(STOPS)
 }
 
-// Hide the cells of the maps; or show them, in those rows t for which shows(t).
+// Hide the answers and the cells of the maps; or show them, at those steps t for which shows(t).
 function hideCells(isHidden = false, shows = () => true) {
   document.body.classList.toggle("covered", isHidden)
   isUncovered = shows

@@ -100,6 +100,7 @@ function tile(view, step, t, isEditable) {
   const [differenceClass, became] = DIFFERENCES[sign] ?? ["", ""]
   const classes = {
     chosen: isEditable && t === state.step,
+    unseen: isEditable && !isUncovered(t),
     differs: sign,
     [differenceClass]: differenceClass,
     written: isYours,

@@ -43,14 +43,14 @@ class MapPainter {
     return [this.left + j * this.cell, this.top + t * this.cell]
   }
 
-  // Paint names of columns and rows, then the cells of the rows that the tour does not hide. The
-  // frame of the chosen cell comes last, because it lies over the neighbouring cells.
+  // Paint the names of the columns, then the rows that the tour does not hide. The frame of the
+  // chosen cell comes last, because it lies over the neighbouring cells.
   paint() {
-    const {columns, rows, weights, chosen} = this.map
+    const {columns, rows, chosen} = this.map
     for (const [j, symbol] of columns.entries()) this.column(symbol, j)
-    for (const [t, symbol] of rows.entries()) this.row(symbol, t)
-    for (const t of weights.keys()) {
+    for (const [t, symbol] of rows.entries()) {
       if (!isUncovered(t)) continue
+      this.row(symbol, t)
       for (const j of columns.keys()) this.mark(t, j)
       this.markCentres(t)
     }

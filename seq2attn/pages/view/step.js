@@ -132,7 +132,7 @@ function drawLikeliest(view, step, before, t) {
     candidate(view, id, t, shares[id], sharesBefore?.[id])
   )
   const legend = sharesBefore ? "; the tick ❙: without your changes" : ""
-  setText(view.find(".beside h4"), `Likeliest next${legend}`)
+  setText(view.find(".beside h3"), `Likeliest next${legend}`)
   refill(view.find(".likeliest"), rows)
 }
 
