@@ -2,7 +2,6 @@
 ones first.
 """
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, module_of
+from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, role_by_type, said_of, unpacked
 from seq2attn.doctor.words import (
@@ -158,8 +157,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if names.get(meaning.mask) else ""  # only if it must be given
-    parameters = inspect.signature(function_of(attention)).parameters
-    placed = {name for name, one in parameters.items() if one.kind is PLACED}
+    arguments = arguments_of(attention).items()
+    placed = {name for name, one in arguments if one.kind is PLACED}
     by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
     length, side = meaning.length, 0

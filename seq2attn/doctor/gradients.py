@@ -133,10 +133,10 @@ def _with_factors(subject: Subject) -> Subject:
     one must be a whole number, such as a position.
     """
     ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
-    call = replace(subject.call, given={**subject.call.given, **ones})
+    with_ones = subject.called(given={**subject.call.given, **ones})
     with contextlib.suppress(Exception):
-        replace(subject, call=call).output(subject.given.free)
-        return replace(subject, call=call)
+        with_ones.output(subject.given.free)
+        return with_ones
     return subject
 
 

@@ -182,8 +182,8 @@ def whole_mask(subject: Subject) -> Found:
     is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
     if not subject.has_mask or is_partial or words(subject.call.mask) & PREFIX:
         return
-    call = replace(subject.call, needs_mask=True)
-    by = subject.differ(replace(subject, call=call).output(subject.given.free), subject.free.output)
+    output = subject.called(needs_mask=True).output(subject.given.free)
+    by = subject.differ(output, subject.free.output)
     if by > CLOSE:
         yield "mask-whole", by
 
@@ -230,7 +230,7 @@ def places(subject: Subject) -> Found:
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
     given = subject.call.given.items()
-    is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
+    is_other = bool(OTHER & words(*(name for name, text in given if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
         is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)

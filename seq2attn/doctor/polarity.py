@@ -79,8 +79,7 @@ def _tried(
         # the mask of a second memory means what this one does
         alike = dict.fromkeys(seconds, "~" * ("~" in form) + second)
         texts = {**subject.call.given, **alike}
-        call = replace(subject.call, given=texts, mask=mask, form=form)
-        other = replace(subject, call=call, given=given)
+        other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for _, one in tried):
@@ -126,7 +125,7 @@ def _together(
         texts[doubt] = of_keys.replace("keys", "(0 * keys[:, :4])")
     if doubt in texts and others:
         given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
-        other = replace(subject, call=replace(subject.call, given=given))
+        other = subject.called(given=given)
         with contextlib.suppress(Exception):
             # this calls `_together` again, which then finds no other mask
             together, doubt_together = with_mask(other, meaning)

@@ -83,8 +83,7 @@ def state(subject: Subject) -> Found:
     elif (by := subject.differ(first, other_seed)) > CLOSE:
         yield "random", by
     elif subject.fresh is not None:
-        call = replace(subject.call, attention=subject.fresh)
-        fresh = replace(subject, call=call).output(other).nan_to_num()
+        fresh = subject.called(attention=subject.fresh).output(other).nan_to_num()
         if subject.differ(fresh, subject.output(other).nan_to_num()) > CLOSE:
             yield "cache"
 
@@ -95,7 +94,7 @@ def with_slots(subject: Subject) -> Subject:
     the queries in the first products of queries and keys, but not the keys.
     """
     names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
-    if subject.given.query is not None or not any(SLOTS & words(name) for name in names):
+    if subject.given.query is not None or not SLOTS & words(*names):
         return subject
     drawn = []
     for seed in (0, 1):
@@ -104,7 +103,7 @@ def with_slots(subject: Subject) -> Subject:
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject
-    return replace(subject, call=replace(subject.call, first=f"{SEED}\n{subject.call.first}"))
+    return subject.called(first=f"{SEED}\n{subject.call.first}")
 
 
 @contextlib.contextmanager

@@ -177,7 +177,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     def fresh_output(inputs: Inputs) -> Tensor:
         """What it gives without what earlier tries left behind, which may hide that this fails."""
         fresh = subject.call.attention if subject.fresh is None else copy.deepcopy(subject.fresh)
-        return replace(subject, call=replace(subject.call, attention=fresh)).output(inputs)
+        return subject.called(attention=fresh).output(inputs)
 
     before = fresh_output(given)
     if subject.call.by_row and subject.is_apart:
@@ -197,8 +197,7 @@ def _untouched(subject: Subject) -> Subject:
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
-    call = replace(subject.call, attention=attention)
-    return replace(subject, call=call, module=module_of(attention))
+    return replace(subject.called(attention=attention), module=module_of(attention))
 
 
 def with_all(subject: Subject) -> Subject:
@@ -212,7 +211,7 @@ def with_all(subject: Subject) -> Subject:
             given[name] = "True"
     if given != subject.call.given:
         with contextlib.suppress(Exception):
-            asked = observed(replace(subject, call=replace(subject.call, given=given)))
+            asked = observed(subject.called(given=given))
             # the first tensors: the output, with what was asked for behind it
             if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
                 return asked
@@ -221,9 +220,9 @@ def with_all(subject: Subject) -> Subject:
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     """Return an attention that is called as that of a subject, with inputs of another width."""
-    call, module = replace(subject.call, attention=attention), module_of(attention)
-    given = subject.draw(width=width)
-    return observed(replace(subject, call=call, module=module, given=given, fresh=None))
+    module, given = module_of(attention), subject.draw(width=width)
+    called = subject.called(attention=attention)
+    return observed(replace(called, module=module, given=given, fresh=None))
 
 
 def _doubts(subject: Subject) -> float:

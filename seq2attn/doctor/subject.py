@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import Parameter, signature
+from inspect import Parameter
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, function_of, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arguments_of, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
 from seq2attn.doctor.said import said_of
 from seq2attn.doctor.words import WORDS, words
@@ -80,7 +80,7 @@ class Subject:
     @property
     def arguments(self) -> Mapping[str, Parameter]:
         """Those that it takes, by name"""
-        return signature(function_of(self.call.attention)).parameters
+        return arguments_of(self.call.attention)
 
     @property
     def said(self) -> str:
@@ -88,6 +88,10 @@ class Subject:
         return said_of(self.call.attention)
 
     # ---- calls ----
+
+    def called(self, **changes: Any) -> "Subject":
+        """Return the subject, called in another way. changes: of the fields of its `Call`."""
+        return replace(self, call=replace(self.call, **changes))
 
     def queries(self, given: Inputs) -> int:
         """Return L."""

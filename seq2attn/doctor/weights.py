@@ -5,7 +5,6 @@ are those that are returned.
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -111,10 +110,10 @@ def _needs_no_softmax(subject: Subject) -> bool:
     not the result of a softmax, as in linear attention.
     """
     names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
-    is_named = any(words(name) & WITHOUT_SOFTMAX for name in names)
-    parts = [type(part).__name__ for part in subject.module.modules()]
-    is_local = any(re.search("LocalActivation|ActivationUnit", name) for name in parts)  # of DIN
-    return is_named or is_local or bool(re.search(ANY_SUM, subject.said))
+    parts = " ".join(type(part).__name__ for part in subject.module.modules())
+    is_local = re.search("LocalActivation|ActivationUnit", parts)  # of DIN
+    is_named = words(*names) & WITHOUT_SOFTMAX
+    return bool(is_named or is_local or re.search(ANY_SUM, subject.said))
 
 
 def used(subject: Subject) -> Found:
@@ -152,9 +151,9 @@ def sources(subject: Subject) -> Found:
         is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
         if is_source and argument.default is None and name not in given:
             # a call makes values that are not the keys
-            call = replace(subject.call, given={**given, name: text.replace("keys", "values")})
+            other = subject.called(given={**given, name: text.replace("keys", "values")})
             with contextlib.suppress(Exception):  # it takes another form
-                output = replace(subject, call=call).output(subject.given.free)
+                output = other.output(subject.given.free)
                 if subject.differ(output, subject.free.output) < TINY:
                     yield "source-ignored", name
 
@@ -175,7 +174,7 @@ def _averaged(subject: Subject) -> Found:
             yield "keys-as-values" if uses else "values-ignored"
             return
         # weights follow from the keys, where arguments are named keys and values
-        named = {word for name in subject.call.given for word in words(name)}
+        named = words(*subject.call.given)
         first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
         is_told = named & KEYS and named & ROLES["values"]
         if is_told and first and gap(first[0], other[0]) > CLOSE:
