@@ -67,6 +67,8 @@ class Subject:
     """parameters of layers that were 0 before it was prepared for this"""
     told: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
+    doubts: float = 0
+    """how doubtful it is that the call is the right one"""
     scores: Sequence[Any] = ()
     """scores that may be named"""
     expect: str | None = None
@@ -368,6 +370,11 @@ class Subject:
         with watch:
             self.call(self.given.free.each(torch.clone))
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
+
+
+def least_doubtful(subjects: Sequence[Subject]) -> Subject:
+    """Return the first of those that are the least doubtful."""
+    return min(subjects, key=lambda subject: subject.doubts)
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:
