@@ -139,8 +139,8 @@ def _lengths_of(module: nn.Module) -> list[int]:
     of its parts, such as a window or a block size, and the sizes of square tables of places. Parts
     that are torch's own are left out.
     """
-    # square: the last two sizes are equal, and there are two
-    held = {one.size(-1) for one in module.buffers() if one.shape[-2:-1] == one.shape[-1:] != ()}
+    tables = (one for one in module.buffers() if one.dim() > 1)
+    held = {one.size(-1) for one in tables if one.size(-1) == one.size(-2)}
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
             held.update(value for value in vars(part).values() if type(value) is int)
@@ -179,24 +179,35 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         choices = {name: [""] for name in names}  # "": the argument is left out
         places = _places_said(meaning, queries or length, length)
-        # other memories, with masks of their own
-        masks = of_names["mask"] + of_names["lengths"]
-        seconds = [name for name in of_names["other"] if is_in(name, masks)]
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:
                     continue
                 forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
-                if name in seconds:
-                    forms = [keys.replace("keys", WORDS["second"]["memory"]), *forms]
-                elif role in ("mask", "lengths") and any(is_in(one, [name]) for one in seconds):
-                    forms = [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
-                elif role == "other" and words(name) & SOURCES:  # a second memory
-                    forms = [keys, *forms]
-                elif role == "history" or role == "other" != role_of(name):  # what goes with either
-                    forms = [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
+                forms = _with_memories(name, role, forms, meaning, keys, query)
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
+
+
+def _with_memories(
+    name: str, role: str, forms: list[str], meaning: Meaning, keys: str, query: str
+) -> list[str]:
+    """Return the forms of an argument, with those before them, or after the first three, that make
+    it a second memory, the mask of one, or as long as the keys or the query. keys, query: their
+    expressions; a query may be missing.
+    """
+    # second memories have masks of their own
+    masks = meaning.roles["mask"] + meaning.roles["lengths"]
+    seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
+    if name in seconds:
+        return [keys.replace("keys", WORDS["second"]["memory"]), *forms]
+    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):
+        return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
+    if role == "other" and words(name) & SOURCES:  # a second memory without a mask
+        return [keys, *forms]
+    if role == "history" or (role == "other" and role_of(name) != "other"):
+        return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
+    return forms
 
 
 def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
