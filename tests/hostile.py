@@ -71,7 +71,7 @@ HOSTILE["judges"] = (JUDGES, "patched: It replaces")
 BLINDED = """
 import torch
 from seq2attn.doctor.subject import Subject
-Subject.apart = lambda self, left, right: torch.zeros(left.shape[:2])
+Subject.differences = lambda self, left, right: torch.zeros(left.shape[:2])
 """
 HOSTILE["blinded"] = (BLINDED, "patched: It replaces")
 FORGES = """

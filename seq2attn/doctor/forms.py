@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import axes_of, role_by_type, said_of, unpacked
+from seq2attn.doctor.said import axes_of, docs_of, role_by_type, unpacked
 from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
@@ -64,7 +64,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     whether shapes are as the docstring says, and the layouts, of which those of images come first
     where there is a convolution in two directions. The last one varies fastest.
     """
-    needed, said = required(function_of(attention)), said_of(attention)
+    needed, said = required(function_of(attention)), docs_of(attention)
     said += f"\n{unpacked(attention)}"
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)

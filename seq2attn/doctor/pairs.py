@@ -57,7 +57,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
                 return
             if is_of_padding:
                 continue
-            if subject.differ(result.output, subject.free.output) < CLOSE:
+            if subject.difference(result.output, subject.free.output) < CLOSE:
                 is_ignored = True
                 continue
             left = [float((weights * closed).abs().max()) for weights in result.weights]

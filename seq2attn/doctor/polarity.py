@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,14 +58,12 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     said = documented_by(subject.call.attention, mask)[1].lower()
     is_of_truth = bool(re.search(r"\b(true|1)\b", said))
     # a docstring that calls it added, and does not say what True means, has these forms come first
-    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.said):
+    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.docs):
         forms.sort(key=lambda form: WORDS["added"] not in form)
     tried: list[Subject] = []
     problems: list[Exception] = []
-    given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
-    second = filled(WORDS["second"]["mask"], meaning)
-    seconds = [name for name, text in subject.call.given.items() if text.lstrip("~") == second]
+    given = subject.given._replace(valid=padded(B, subject.length))
     for form in as_said(mask, forms, meaning.said, given) or forms:
         # the last form, shares of the longest, is tried only where one of whole numbers did nothing
         if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
@@ -73,9 +71,7 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
         is_no_sum = is_of_truth or "padding-leak" in codes
         if WORDS["added"] in form and is_no_sum and codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
-        # the mask of a second memory means what this one does
-        alike = dict.fromkeys(seconds, "~" * ("~" in form) + second)
-        texts = {**subject.call.given, **alike}
+        texts = _alike(subject.call.given, form, meaning)
         other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
         try:
             output = other.masked.output
@@ -83,9 +79,7 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
                 continue  # this form means what an earlier one does
             if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
-            found = [code for code, *_ in listed(padding(other))]
-            if not found and not other.change(given.free.moved(ALL, "keys")).any():
-                found = ["mask-inverted"]  # it hides all keys, where another memory is left
+            found = _of_padding(other)
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
                 # a mask may take lengths as numbers, and yet this is none of its forms
                 raise ValueError("lengths have no effect in place of a mask")
@@ -100,6 +94,27 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     return tried, problems
 
 
+def _alike(given: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
+    """Return the expressions of arguments, where the mask of a second memory means what the first
+    one does in this form.
+    """
+    second = filled(WORDS["second"]["mask"], meaning)
+    no = "~" if "~" in form else ""
+    return {
+        name: no + second if text.lstrip("~") == second else text for name, text in given.items()
+    }
+
+
+def _of_padding(subject: Subject) -> list[str]:
+    """Return the codes that the rule of padding finds. A mask that hides all keys, where another
+    memory is left, is inverted, too.
+    """
+    found = [code for code, *_ in listed(padding(subject))]
+    if not found and not subject.change(subject.given.free.moved(ALL, "keys")).any():
+        return ["mask-inverted"]
+    return found
+
+
 def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | None:
     """Return what `with_mask` returns if the other masks are given, too, and that is less doubtful;
     None if it is not. Some masks count only if another one is given, which hides nothing; and a
@@ -107,25 +122,25 @@ def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | No
 
     best: the subject with the mask in its best form.
     """
-    call, doubt = best.call, best.doubts
-    # what the other masks are given, by the doubt that it may dispel: a mask that hides nothing
-    texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}  # [0] is "None"
-    # keys are given twice, so one of them is a second memory, whose padding still gets through: its
-    # mask is like that of the first
-    of_keys = call.given[meaning.roles["keys"][0]]
-    if [*call.given.values()].count(of_keys) > 1:
-        texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
-    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
-    if doubt in texts and not others and len(texts) > 1:  # or it has none, and no padding either
-        others = [name for name, text in call.given.items() if text == of_keys][1:]
-        texts[doubt] = of_keys.replace("keys", "(0 * keys[:, :4])")
-    if doubt in texts and others:
-        given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
-        other = subject.called(given=given)
+    call, given, doubts = best.call, subject.call.given, best.doubts
+    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *given)]
+    of_keys = given[meaning.roles["keys"][0]]
+    memories = [name for name, text in given.items() if text == of_keys]
+    if doubts == DOUBTS["mask-ignored"]:
+        text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
+    elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
+        text = call.form  # padding still gets through the second memory: its mask is like the first
+    else:
+        return None
+    if not others and len(memories) > 1:  # or it has none, and no padding either
+        others, text = memories[1:], of_keys.replace("keys", "(0 * keys[:, :4])")
+    if others:
         with contextlib.suppress(Exception):
             # this calls `_together` again, which then finds no other mask
-            together = with_mask(other, meaning)
-            if together.doubts < doubt:
+            together = with_mask(
+                subject.called(given={**given, **dict.fromkeys(others, text)}), meaning
+            )
+            if together.doubts < doubts:
                 return together
     return None
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.said import said_of
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
 from seq2attn.doctor.words import WORDS, words
@@ -77,7 +77,7 @@ def moved(subject: Subject) -> Found:
         yield "places-mixed"
 
 
-def _encodings(subject: Subject) -> set[str]:
+def _encodings(subject: Subject) -> frozenset[str]:
     """Return the words for encodings of positions, as in `words.toml`, that the names in an
     attention contain: those of parameters, and of the parts and functions that a call runs, as what
     does not run may be switched off.
@@ -88,7 +88,7 @@ def _encodings(subject: Subject) -> set[str]:
     parts = {id(part): name for name, part in subject.module.named_modules()}
     names = [name for name, _ in subject.module.named_parameters()]  # and of parts that run
     told = [name for name, _ in subject.module.named_buffers()]
-    told += re.findall(r"\w+", said_of(subject.call.attention, first=True).lower())
+    told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
     run = [type(subject.module).__name__]  # and the names of functions that run
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
@@ -105,7 +105,7 @@ def _encodings(subject: Subject) -> set[str]:
     # a position-wise layer encodes none
     held = words(*(name for name in names if "wise" not in name.lower()))
     of_weights = (held | words(*run)) & (ROTARY | NEARER)
-    return {*(held & ENCODED), *of_weights, *(words(*told) & NEARER)}
+    return held & ENCODED | of_weights | words(*told) & NEARER
 
 
 def blocks(subject: Subject) -> Found:
@@ -122,7 +122,7 @@ def blocks(subject: Subject) -> Found:
                 # a new subject each time, as it keeps what it has computed once
                 other = subject.called(attention=attention)
                 with contextlib.suppress(Exception):  # sizes may have to fit
-                    apart = other.differ(other.output(subject.given.free), subject.free.output)
+                    apart = other.difference(other.output(subject.given.free), subject.free.output)
                     if torch.equal(other.seen, subject.seen):
                         by = max(by, apart)
             numbers[name] = value  # as it was

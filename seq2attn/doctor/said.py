@@ -106,7 +106,7 @@ def role_by_type(name: str, said: str) -> str:
     return "other" if kind in OF_NUMBERS and role_of(name) != "mask" else ""
 
 
-def said_of(attention: Any, first: bool = False) -> str:
+def docs_of(attention: Any, first: bool = False) -> str:
     """Return the name and the docstrings of an attention, or their first lines."""
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
@@ -118,7 +118,7 @@ def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
     """Return what `documented` does, of the docstrings of an attention, or else of the comments in
     its function.
     """
-    told = documented(mask, said_of(attention))
+    told = documented(mask, docs_of(attention))
     if told[0] is None:
         comments = re.findall(r"^ *# *(.*)", source_of(attention), re.MULTILINE)
         told = documented(mask, "\n".join(comments))
