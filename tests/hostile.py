@@ -105,7 +105,7 @@ for name, module in list(sys.modules.items()):
 # blinded -> patched: It replaces
 import torch
 from seq2attn.doctor.subject import Subject
-Subject.apart = lambda self, left, right: torch.zeros(left.shape[:2])
+Subject.differences = lambda self, left, right: torch.zeros(left.shape[:2])
 
 # forges -> silent: its process ended with exit code 0
 import json, os

@@ -84,7 +84,7 @@ class Call:
     attention: Any
     given: Mapping[str, str]
     first: str = ""
-    """statements that come before the call, with MASK where the mask stands"""
+    """templates of statements that come before the call, with MASK where the mask stands"""
     mask: str = ""
     """the argument that says which keys are valid, if one is given"""
     form: str = "None"
@@ -99,9 +99,14 @@ class Call:
     """what joins the axes of an image in the result: ".flatten(1, 2)" """
 
     @property
+    def before(self) -> str:
+        """The statements that come before the call"""
+        return self.first.replace("MASK", self.form)
+
+    @property
     def inputs(self) -> str:
         """The names of `Inputs` that the expressions use, such as "query, keys" """
-        texts = " ".join([self.first.replace("MASK", self.form), self.form, *self.given.values()])
+        texts = " ".join([self.before, self.form, *self.given.values()])
         return ", ".join(name for name in Inputs._fields if name in texts)
 
     @property
@@ -129,13 +134,12 @@ class Call:
         if given.values is None and "values" in text:
             given = given._replace(values=given.keys.cos())
         names = {**given._asdict(), "attention": self.attention, "torch": torch}
-        exec(_compiled(call.first.replace("MASK", call.form), "exec"), names)
+        exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 
     def __str__(self) -> str:
-        first = self.first.replace("MASK", self.form)
         head = f"def attend({self.inputs}):"
-        return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
+        return "\n    ".join([head, *self.before.splitlines(), f"return {self.text}"])
 
 
 @cache  # a call is made a hundred times, and compiling takes as long as a small module
@@ -220,6 +224,11 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
 def function_of(attention: Any) -> Any:
     """Return what is called: of a module, its `forward`."""
     return attention.forward if isinstance(attention, nn.Module) else attention
+
+
+def arguments_of(attention: Any) -> Mapping[str, inspect.Parameter]:
+    """Return what a call takes, by name."""
+    return inspect.signature(function_of(attention)).parameters
 
 
 def module_of(attention: Any) -> nn.Module:

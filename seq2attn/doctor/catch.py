@@ -5,6 +5,7 @@ the keys, whatever made it. A product can be given other weights, or its result 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -96,47 +97,50 @@ class Watch(TorchDispatchMode):
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
         result = func(*args, **(kwargs or {}))
-        if kind in SORTS:
-            self.is_sorted |= list(args[0].shape) == [B] or self._is_of_queries(args[0].shape)
-        if kind is aten.topk:
-            chosen = result[0]
-            self.is_selected |= chosen.size(-1) < args[0].size(-1) == self.length
-            if args[3:4] == [False]:
-                self._least.append(chosen.flatten().sort().values)
-        if kind in VIEWS:
-            self.is_moved |= self._is_moved(args[0].shape, result.shape)
-        if kind in SOFTMAXES:
-            places = [place_of(shares) for _, shares in self.softmaxes]
-            self.is_twice |= place_of(args[0]) in places
-            self.is_over_one |= (
-                args[0].shape[args[1] :][:1] == (1,) and self.length in args[0].shape
-            )
-            for least in self._least:
-                kept = args[0][args[0] > HIDDEN].sort().values
-                self.is_of_least |= torch.equal(kept, least)
-            self.softmaxes.append((args[0], result))
-        if kind is aten.mul and isinstance(args[1], Tensor):
-            self._elementwise[result.data_ptr()] = [result, *args]
+        self._note(kind, args, result)
         if len(self.uses) > index and self.freeze:
             result = self.freeze(index, result)
         return result
 
-    def _is_of_queries(self, shape: Sequence[int]) -> bool:
+    def _note(self, kind: Any, args: list[Any], result: Any) -> None:
+        """Note what an operation that is no use of weights says of the call."""
+        operand = args[0]
+        shape = list(operand.shape)
+        if kind in SORTS:
+            self.is_sorted |= shape == [B] or self._is_of_queries(shape)
+        if kind is aten.topk:
+            chosen = result[0]
+            self.is_selected |= chosen.size(-1) < shape[-1] == self.length
+            if args[3:4] == [False]:  # the smallest are chosen
+                self._least.append(chosen.flatten().sort().values)
+        if kind in VIEWS:
+            self.is_moved |= self._is_moved(shape, list(result.shape))
+        if kind in SOFTMAXES:
+            self.is_twice |= any(place_of(operand) == place_of(made) for _, made in self.softmaxes)
+            self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
+            for least in self._least:
+                kept = operand[operand > HIDDEN].sort().values
+                self.is_of_least |= torch.equal(kept, least)
+            self.softmaxes.append((operand, result))
+        if kind is aten.mul and isinstance(args[1], Tensor):
+            self._elementwise[result.data_ptr()] = [result, *args]
+
+    def _is_of_queries(self, shape: list[int]) -> bool:
         """Return whether numbers of this shape, sorted along its last axis, are one for each query,
         and not one for each query and key.
         """
         last, queries = shape[-1], max(self.usual_rows)  # of 1 and the number of queries
         # of two axes of this length, as in self-attention, the last one is that of the keys
-        return last == queries > 1 and list(shape).count(last) == 1
+        return last == queries > 1 and shape.count(last) == 1
 
-    def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
+    def _is_moved(self, before: list[int], after: list[int]) -> bool:
         """Return whether a view from one shape to the other mixes the axis of keys with axes before
         it: then the product of their lengths changes. It rightly does in the views that shift
         relative positions, which are known by an axis that is as long as there are distances.
         """
         outer = set()
         of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
-        for shape in map(list, (before, after)):
+        for shape in (before, after):
             if shape.count(self.length) != 1 or of_distances & {*shape}:
                 return False  # with two axes of this length, it is not known which is the keys'
             outer.add(prod(shape[: shape.index(self.length)]))
@@ -160,7 +164,7 @@ class Watch(TorchDispatchMode):
                 found.append((self._likeness(rows), index, rows))
         if not found:
             return operands
-        _, index, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
+        _, index, rows = max(found, key=itemgetter(0))  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
         over_keys = [scores for scores, _ in self.softmaxes if scores.size(-1) == self.length]
         # what a softmax was given is scores, which no softmax made

@@ -70,15 +70,15 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
-    ways = [(width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS)]
-    usual = [{name: guess(name, *way) for name in needed} for way in ways]
-    last = {name: guess(name, EVEN, LONG, EVEN) for name in needed}
+    ways = [(LONG, width), (SHORT, HEADS), (SQUARE, HEADS)]
+    usual = [{name: guess(name, width, *way) for name in needed} for way in ways]
+    even = {name: guess(name, EVEN) for name in needed}
     parts = [(width, width), SimpleNamespace(width=width)]
     parted = [{**usual[0], name: part} for part in parts for name in needed]
-    for number, given in enumerate([*usual, last, *parted]):
-        if given in tried or (works and number >= len(usual)):
+    for given in (*usual, even, *parted):
+        if given in tried or (works and given not in usual):
             continue
-        if number > len(usual) and not HAS_PARTS.search(problems[0]):
+        if given in parted and not HAS_PARTS.search(problems[0]):
             break
         tried.append(given)
         placed = [*sizes, *(given[name] for name in by_place)]

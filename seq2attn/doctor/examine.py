@@ -160,22 +160,21 @@ def _subjects(
     way: what a width hides, such as a wrong root of it, another one shows.
     """
     is_class = isinstance(attention, type)
-    usual: Any = widths or (WIDTHS[0], WIDTHS[0])  # of query and keys
+    width = widths[0] if widths else WIDTHS[0]  # that a class is made for
     problems, found = [], []
-    made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]  # "": no line
+    made = instances(attention, sizes, width) if is_class else [(attention, "")]  # "": no line
     for instance, line in made:
         zeros = [
             name
             for name, one in module_of(instance).named_parameters()
             if not is_lazy(one) and one.dim() > 1 and not one.any()
         ]
-        of_layers = [*_widths_of(_prepared(instance))]
-        # a class was made for the usual widths just now, unless no layer has them
-        is_usual = is_class and (usual in of_layers or not of_layers)
-        pairs = [usual, *of_layers] if is_usual else [*of_layers, usual]
+        of_layers = _widths_of(_prepared(instance))
         try:
-            found_by = {"widths": [usual]} if widths else {"widths": pairs, "rounds": ROUNDS}
-            subject = find_subject(instance, **found_by)
+            if widths:
+                subject = find_subject(instance, [widths])
+            else:
+                subject = find_subject(instance, [*of_layers, (width, width)], ROUNDS)
         except Seq2AttnError as error:
             problems.append(error)
             continue
@@ -221,9 +220,9 @@ def _prepared(attention: Any) -> nn.Module:
     return module
 
 
-def _widths_of(module: nn.Module) -> Iterator[Any]:
-    """Yield the widths (of queries, of keys) that a module may take, the likeliest first: inputs of
-    its layers, in their order, then other sizes of its parameters. The input of a layer may be a
+def _widths_of(module: nn.Module) -> list[Any]:
+    """Return the widths (of queries, of keys) that a module may take, the likeliest first: inputs
+    of its layers, in their order, then other sizes of its parameters. The input of a layer may be a
     query and a key side by side, or these, their difference and their product: then a width is half
     or a quarter of its size, or the difference between two.
     """
@@ -238,8 +237,5 @@ def _widths_of(module: nn.Module) -> Iterator[Any]:
     candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
     wide = [size for size in candidates if size > NARROW]
     wide.sort(key=lambda size: size != WIDTHS[0])  # a class was made for this one
-    wide = wide[:6]  # so 36 pairs at most
-    # pairs of the earliest sizes first
-    ranks = product(range(len(wide)), repeat=2)
-    for of_query, of_keys in sorted(ranks, key=sum):
-        yield wide[of_query], wide[of_keys]
+    pairs = product(wide[:6], repeat=2)  # 36 at most
+    return sorted(pairs, key=lambda pair: sum(map(wide.index, pair)))  # the earliest sizes first

@@ -2,7 +2,6 @@
 ones first.
 """
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, module_of
+from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import axes_of, role_by_type, said_of, unpacked
+from seq2attn.doctor.said import axes_of, docs_of, role_by_type, unpacked
 from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
@@ -65,7 +64,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     whether shapes are as the docstring says, and the layouts, of which those of images come first
     where there is a convolution in two directions. The last one varies fastest.
     """
-    needed, said = required(function_of(attention)), said_of(attention)
+    needed, said = required(function_of(attention)), docs_of(attention)
     said += f"\n{unpacked(attention)}"
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
@@ -140,8 +139,8 @@ def _lengths_of(module: nn.Module) -> list[int]:
     of its parts, such as a window or a block size, and the sizes of square tables of places. Parts
     that are torch's own are left out.
     """
-    # square: the last two sizes are equal, and there are two
-    held = {one.size(-1) for one in module.buffers() if one.shape[-2:-1] == one.shape[-1:] != ()}
+    tables = (one for one in module.buffers() if one.dim() > 1)
+    held = {one.size(-1) for one in tables if one.size(-1) == one.size(-2)}
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
             held.update(value for value in vars(part).values() if type(value) is int)
@@ -158,8 +157,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if names.get(meaning.mask) else ""  # only if it must be given
-    parameters = inspect.signature(function_of(attention)).parameters
-    placed = {name for name, one in parameters.items() if one.kind is PLACED}
+    arguments = arguments_of(attention).items()
+    placed = {name for name, one in arguments if one.kind is PLACED}
     by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
     length, side = meaning.length, 0
@@ -180,24 +179,35 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         choices = {name: [""] for name in names}  # "": the argument is left out
         places = _places_said(meaning, queries or length, length)
-        # other memories, with masks of their own
-        masks = of_names["mask"] + of_names["lengths"]
-        seconds = [name for name in of_names["other"] if is_in(name, masks)]
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:
                     continue
                 forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
-                if name in seconds:
-                    forms = [keys.replace("keys", WORDS["second"]["memory"]), *forms]
-                elif role in ("mask", "lengths") and any(is_in(one, [name]) for one in seconds):
-                    forms = [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
-                elif role == "other" and words(name) & SOURCES:  # a second memory
-                    forms = [keys, *forms]
-                elif role == "history" or role == "other" != role_of(name):  # what goes with either
-                    forms = [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
+                forms = _with_memories(name, role, forms, meaning, keys, query)
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
+
+
+def _with_memories(
+    name: str, role: str, forms: list[str], meaning: Meaning, keys: str, query: str
+) -> list[str]:
+    """Return the forms of an argument, with those before them, or after the first three, that make
+    it a second memory, the mask of one, or as long as the keys or the query. keys, query: their
+    expressions; a query may be missing.
+    """
+    # second memories have masks of their own
+    masks = meaning.roles["mask"] + meaning.roles["lengths"]
+    seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
+    if name in seconds:
+        return [keys.replace("keys", WORDS["second"]["memory"]), *forms]
+    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):
+        return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
+    if role == "other" and words(name) & SOURCES:  # a second memory without a mask
+        return [keys, *forms]
+    if role == "history" or (role == "other" and role_of(name) != "other"):
+        return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
+    return forms
 
 
 def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:

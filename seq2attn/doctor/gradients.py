@@ -133,10 +133,10 @@ def _with_factors(subject: Subject) -> Subject:
     one must be a whole number, such as a position.
     """
     ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
-    call = replace(subject.call, given={**subject.call.given, **ones})
+    with_ones = subject.called(given={**subject.call.given, **ones})
     with contextlib.suppress(Exception):
-        replace(subject, call=call).output(subject.given.free)
-        return replace(subject, call=call)
+        with_ones.output(subject.given.free)
+        return with_ones
     return subject
 
 
@@ -146,7 +146,7 @@ def _is_used(subject: Subject, name: str) -> bool:
     with unchanged(subject.module):
         parameter = subject.module.get_parameter(name)
         parameter.data = parameter.data + torch.randn_like(parameter)
-        return subject.differ(subject.output(subject.given.free), before) > CLOSE
+        return subject.difference(subject.output(subject.given.free), before) > CLOSE
 
 
 def _gradients(subject: Subject, given: Inputs, of: Sequence[Tensor]) -> Sequence[Tensor | None]:
@@ -201,28 +201,32 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 def training(subject: Subject) -> Found:
     """In training, padding and later places are masked as well, also where there is dropout."""
-    given = subject.given
     zeros = _zeros(subject.masked)
     for rate in (0.0, 0.5):
         with unchanged(subject.module), dropout(subject.module, rate):
             for part in subject.module.modules():  # but for batch norms, which would mix rows
                 part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
-            result = subject.run(given)
-            if _zeros(result) > zeros + DROPPED:
-                yield "dropout-before-softmax"
-                return
-            most = float(subject.on_padding(result).max())
-            if most > TINY:
-                yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
-                return
-            if subject.is_causal:
-                results = []
-                for one in (given.free, given.free.moved((ALL, -1), "keys")):
-                    torch.default_generator.manual_seed(0)  # the same numbers are dropped
-                    results.append(subject.output(one)[:, :-1])
-                if (by := subject.differ(*results)) > CLOSE:
-                    yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
-                    return
+            found = next(_in_training(subject, zeros), None)
+        if found:
+            yield found
+            return
+
+
+def _in_training(subject: Subject, zeros: float) -> Found:
+    """Yield what is wrong in the mode that is set. zeros: what `_zeros` returns in evaluation."""
+    free, result = subject.given.free, subject.run(subject.given)
+    if _zeros(result) > zeros + DROPPED:
+        yield "dropout-before-softmax"
+    most = float(subject.on_padding(result).max())
+    if most > TINY:
+        yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
+    elif subject.is_causal:
+        outputs = []
+        for given in (free, free.moved((ALL, -1), "keys")):
+            torch.default_generator.manual_seed(0)  # the same numbers are dropped
+            outputs.append(subject.output(given)[:, :-1])
+        if (by := subject.difference(*outputs)) > CLOSE:
+            yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
 
 
 def _zeros(result: Result) -> float:

@@ -84,24 +84,24 @@ def _orders(subject: Subject) -> list[str]:
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
     calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
-    orders, suspects = [], []  # suspects: indices of uses that do not follow the query
-    for index, uses in enumerate(zip(*calls, strict=True)):
-        plain, by_row, by_query = (use.weights for use in uses)
-        changed = plain != by_query  # (N, S)
+    orders, ignore_query = [], []  # of each use
+    for uses in zip(*calls, strict=True):
+        plain, other_row, other_query = (use.weights for use in uses)
+        changed = plain != other_query  # (N, S)
         follows = changed.any(1)  # (N,) the rows of weights that follow this query
         if subject.is_self:
             # the query is a key, too, so all rows change: but where it is a key alone, the ratio of
             # the weights of other keys stays
-            ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
+            ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, other_query))
             follows &= (ratio / other - 1).abs() > CLOSE
             changed[:, place] = False  # as the weight of a key that is another one now
-        orders.append(order_of((plain != by_row).any(1), follows, place, subject.queries(given)))
-        if orders[-1] and not changed.any():
-            suspects.append(index)
-    # `more` asks for the orders: those found so far, in which a suspect still counts as weights
-    arranged = replace(subject, orders=list(orders))
-    for index in suspects:
-        reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L)
-        if reached.sum() > 1:
-            orders[index] = ""
+        by_row = (plain != other_row).any(1)
+        orders.append(order_of(by_row, follows, place, subject.queries(given)))
+        ignore_query.append(not changed.any())
+    arranged = replace(subject, orders=[*orders])  # as if all were weights
+    for index, order in enumerate(orders):
+        if order and ignore_query[index]:
+            reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L) rows of the output
+            if reached.sum() > 1:
+                orders[index] = ""
     return orders

@@ -6,6 +6,7 @@ import contextlib
 import re
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,40 +52,42 @@ def padding(subject: Subject) -> Found:
         return
     masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
     # (B, L, 1); the output may have fewer rows than there are tokens
-    is_token = subject.real(subject.given)[:, : masked.output.size(1)]
+    is_token = subject.token_rows(subject.given)[:, : masked.output.size(1)]
     # (B, L, S): how much a row of a token changes with each key but its own
     reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
     # in the last row of the batch, which is short: an inverted mask leaves nothing of a full one
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.on_padding(masked)
-    most = float(weight.max())
     # how much rows change if all tokens do, their own too
-    tokens = subject.given.moved(subject.given.valid, "keys")
-    follows = subject.apart(subject.output(tokens), masked.output).masked_fill(~is_token[..., 0], 0)
-    if subject.differ(masked.output, subject.free.output) < TINY:
+    output = subject.output(subject.given.moved(subject.given.valid, "keys"))
+    follows = subject.differences(output, masked.output).masked_fill(~is_token[..., 0], 0)
+    if subject.difference(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
     elif by_padding > CLOSE > by_tokens or follows.max() < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
-    elif most > TINY and TINY < abs(_rise(subject)) < 2 + CLOSE:
-        yield "mask-added", subject.call.mask, "its name"
-    elif most > TINY:
-        is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
-        is_wider = (weight * ~is_first_padding).max() > TINY  # than one place
-        yield "padding-leak" if is_wider else "mask-off-by-one", most
+    elif weight.max() > TINY:
+        yield _leak(subject, weight)
     elif by_padding > CLOSE:  # although it has no weight
         # a visited node is hidden from the weights alone
-        is_said = re.search(VISITED, subject.said)
-        if not subject.has_group_norm and not is_said:
+        if not subject.has_group_norm and not re.search(VISITED, subject.docs):
             yield "padding-mixed", by_padding
     # with the mask, rows see places that they do not see without one
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
-        is_said = re.search(INSTEAD, subject.said)
-        if not is_said and not words(subject.call.mask) & PREFIX:
+        if not re.search(INSTEAD, subject.docs) and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
     # what goes through other keys step by step, as monotonic attention does, may pass some by
     elif subject.seen.all() and (subject.own.any() or not subject.by_position):
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
+
+
+def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
+    """Return why padding gets weight, (B, S): the code of the finding, and its evidence."""
+    if TINY < abs(_rise(subject)) < 2 + CLOSE:
+        return "mask-added", subject.call.mask, "its name"
+    is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
+    is_wider = (weight * ~is_first_padding).max() > TINY  # than one place
+    return "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
 
 
 def _has_more_rows(subject: Subject) -> bool:
@@ -149,8 +152,8 @@ def padding_amount(subject: Subject) -> Found:
         yield from _joined(subject, longer)
         return
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
-    real = subject.real(given)[:, : masked.size(1), 0]
-    by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
+    real = subject.token_rows(given)[:, : masked.size(1), 0]
+    by = float(subject.differences(more, masked).masked_fill(~real, 0).max())
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 
@@ -169,7 +172,7 @@ def _joined(subject: Subject, longer: Inputs) -> Found:
     is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
     if is_joined and before.shape[::2] == after.shape[::2] and len(before) == B:
         is_full = subject.given.valid.all(1)
-        by = subject.differ(after[is_full, : before.size(1)], before[is_full])
+        by = subject.difference(after[is_full, : before.size(1)], before[is_full])
         if by > CLOSE:
             yield "padding-amount", f"by {by:.2g}"
 
@@ -182,8 +185,8 @@ def whole_mask(subject: Subject) -> Found:
     is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
     if not subject.has_mask or is_partial or words(subject.call.mask) & PREFIX:
         return
-    call = replace(subject.call, needs_mask=True)
-    by = subject.differ(replace(subject, call=call).output(subject.given.free), subject.free.output)
+    output = subject.called(needs_mask=True).output(subject.given.free)
+    by = subject.difference(output, subject.free.output)
     if by > CLOSE:
         yield "mask-whole", by
 
@@ -197,7 +200,7 @@ def empty_row(subject: Subject) -> Found:
     valid = subject.given.valid.clone()
     valid[-1] = False
     if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
-        is_said = re.search(WITHOUT, subject.said) and not re.search(ASSUMED, subject.said)
+        is_said = re.search(WITHOUT, subject.docs) and not re.search(ASSUMED, subject.docs)
         yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
 
@@ -211,7 +214,7 @@ def padded_first(subject: Subject) -> Found:
     valid = subject.given.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
     if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
-        yield "padded-left" if re.search(LEFT, subject.said.lower()) else "padded-first"
+        yield "padded-left" if re.search(LEFT, subject.docs.lower()) else "padded-first"
 
 
 # ---- which places a row sees ----
@@ -230,7 +233,7 @@ def places(subject: Subject) -> Found:
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
     given = subject.call.given.items()
-    is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
+    is_other = bool(OTHER & words(*(name for name, text in given if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
         is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)
@@ -301,7 +304,7 @@ def named(subject: Subject) -> Found:
     extent = int(ahead.sum(1).max()), int((key - row).max())
     weights, mask = subject.free.weights, subject.call.mask
     is_of_lengths = subject.call.form in OF_LENGTHS
-    is_of_padding = is_of_lengths or len(axes_of(mask, subject.said)[0]) == 2
+    is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
     decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not decides and is_named_causal(subject.call.attention, padding=mask):
         yield "not-causal", "name or docstring says that it is", *extent

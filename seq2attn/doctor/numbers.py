@@ -56,7 +56,7 @@ def overflow(subject: Subject) -> Found:
     if not subject.is_finite(large):
         yield "overflow"
         return
-    is_counted = given.valid[:, None, None] & subject.real(given)[:, None]  # (B, 1, L, S)
+    is_counted = given.valid[:, None, None] & subject.token_rows(given)[:, None]  # (B, 1, L, S)
     for pair in zip(subject.run(given).weights, subject.run(large).weights, strict=True):
         before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
         low = float((after - before).min())

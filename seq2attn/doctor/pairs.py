@@ -3,7 +3,6 @@
 import contextlib
 import functools
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ def pairs(subject: Subject) -> Found:
     mask may be that of self-attention alone.
     """
     held = vars(module_of(subject.call.attention))
-    if any(value is False and words(flag) & OF_PAIRS for flag, value in held.items()):
+    if OF_PAIRS & words(*(flag for flag, value in held.items() if value is False)):
         return  # `mask_flag=False` may say that it takes none
     optional = [name for name, one in subject.arguments.items() if one.default is None]
     if any("keys" in subject.call.given.get(name, "") for name in optional):
@@ -49,19 +48,16 @@ def _of_mask(subject: Subject, name: str) -> Found:
     closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself
     for means_closed, mask in _forms(closed):
         recorder = Recorder(subject.call.attention)
-        call = replace(
-            subject.call,
-            attention=functools.partial(recorder, **{name: mask}),
-            mask="" if is_of_padding else subject.call.mask,
-        )
+        attention = functools.partial(recorder, **{name: mask})
+        other = "" if is_of_padding else subject.call.mask
         with contextlib.suppress(Exception):  # it takes another form
-            result = replace(subject, call=call).run(given)
+            result = subject.called(attention=attention, mask=other).run(given)
             if recorder.changed:
                 yield "in-place", name
                 return
             if is_of_padding:
                 continue
-            if subject.differ(result.output, subject.free.output) < CLOSE:
+            if subject.difference(result.output, subject.free.output) < CLOSE:
                 is_ignored = True
                 continue
             left = [float((weights * closed).abs().max()) for weights in result.weights]

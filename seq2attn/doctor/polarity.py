@@ -2,9 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
-from seq2attn.doctor.subject import ALL, Result, Subject
+from seq2attn.doctor.subject import ALL, Result, Subject, least_doubtful
 from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -28,47 +27,43 @@ LEFT_OUT = 5.0  # of a call without the mask that there is
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
-def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
-    """Return a subject that is called with a mask, and how doubtful the form of the mask is: 0 for
-    the first one that keeps padding out; otherwise it is the least doubtful one (see DOUBTS). If it
-    takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
-    of the mask. A call without a mask, although an argument may be one, is doubtful by LEFT_OUT.
+def with_mask(subject: Subject, meaning: Meaning) -> Subject:
+    """Return a subject that is called with a mask, in the first form that keeps padding out, or
+    else in the least doubtful one: its `doubts` say how doubtful (see DOUBTS), and `told` what is
+    to be said of the mask. If the mask takes no form, the call stays without it, and UNSEEN is the
+    doubt. A call without a mask, although an argument may be one, is doubtful by LEFT_OUT.
     """
     mask = meaning.mask
     if not mask and "MASK" not in subject.call.first:  # this reading has no mask
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
-        return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
+        return replace(subject, told=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
         # only where the name tells that it is such a mask is this its fault
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
-        return replace(subject, told=told), UNSEEN
-    doubt, best = min(tried, key=itemgetter(0))
-    if together := _together(subject, best.call, doubt, meaning):
+        return replace(subject, told=told, doubts=UNSEEN)
+    best = least_doubtful(tried)
+    if together := _together(subject, best, meaning):
         return together
-    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+    return replace(best, told=list(_meaning(best.call, holds=not best.doubts)))
 
 
-def _tried(
-    subject: Subject, meaning: Meaning
-) -> tuple[list[tuple[float, Subject]], list[Exception]]:
-    """Return the subject with each form of its mask that works, and how doubtful that is, up to the
-    first that keeps padding out; and what the forms before it raised that do not work.
+def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
+    """Return the subject with each form of its mask that works, up to the first that keeps padding
+    out; and what the forms before it raised that do not work.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     said = documented_by(subject.call.attention, mask)[1].lower()
     is_of_truth = bool(re.search(r"\b(true|1)\b", said))
     # a docstring that calls it added, and does not say what True means, has these forms come first
-    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.said):
+    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.docs):
         forms.sort(key=lambda form: WORDS["added"] not in form)
-    tried: list[tuple[float, Subject]] = []
+    tried: list[Subject] = []
     problems: list[Exception] = []
-    given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
-    second = filled(WORDS["second"]["mask"], meaning)
-    seconds = [name for name, text in subject.call.given.items() if text.lstrip("~") == second]
+    given = subject.given._replace(valid=padded(B, subject.length))
     for form in as_said(mask, forms, meaning.said, given) or forms:
         # the last form, shares of the longest, is tried only where one of whole numbers did nothing
         if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
@@ -76,20 +71,15 @@ def _tried(
         is_no_sum = is_of_truth or "padding-leak" in codes
         if WORDS["added"] in form and is_no_sum and codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
-        # the mask of a second memory means what this one does
-        alike = dict.fromkeys(seconds, "~" * ("~" in form) + second)
-        texts = {**subject.call.given, **alike}
-        call = replace(subject.call, given=texts, mask=mask, form=form)
-        other = replace(subject, call=call, given=given)
+        texts = _alike(subject.call.given, form, meaning)
+        other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
         try:
             output = other.masked.output
-            if any(torch.equal(output, one.masked.output) for _, one in tried):
+            if any(torch.equal(output, one.masked.output) for one in tried):
                 continue  # this form means what an earlier one does
             if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
-            found = [code for code, *_ in listed(padding(other))]
-            if not found and not other.change(given.free.moved(ALL, "keys")).any():
-                found = ["mask-inverted"]  # it hides all keys, where another memory is left
+            found = _of_padding(other)
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
                 # a mask may take lengths as numbers, and yet this is none of its forms
                 raise ValueError("lengths have no effect in place of a mask")
@@ -97,41 +87,61 @@ def _tried(
             problems.append(error)
             continue
         codes.update(found)
-        doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0.0)
-        tried.append((doubts, other))
+        doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0)
+        tried.append(replace(other, doubts=doubts))
         if not found:  # it keeps padding out
             break
     return tried, problems
 
 
-def _together(
-    subject: Subject, call: Call, doubt: float, meaning: Meaning
-) -> tuple[Subject, float] | None:
-    """Return what `with_mask` returns if the other masks are given, too, and that does better; None
-    if it does not.
-
-    call: with the mask in its best form. doubt: how doubtful that is. Some masks count only if
-    another one is given, which hides nothing; and a second memory has a mask of its own.
+def _alike(given: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
+    """Return the expressions of arguments, where the mask of a second memory means what the first
+    one does in this form.
     """
-    # what the other masks are given, by the doubt that it may dispel: a mask that hides nothing
-    texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}  # [0] is "None"
-    # keys are given twice, so one of them is a second memory, whose padding still gets through: its
-    # mask is like that of the first
-    of_keys = call.given[meaning.roles["keys"][0]]
-    if [*call.given.values()].count(of_keys) > 1:
-        texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
-    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
-    if doubt in texts and not others and len(texts) > 1:  # or it has none, and no padding either
-        others = [name for name, text in call.given.items() if text == of_keys][1:]
-        texts[doubt] = of_keys.replace("keys", "(0 * keys[:, :4])")
-    if doubt in texts and others:
-        given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
-        other = replace(subject, call=replace(subject.call, given=given))
+    second = filled(WORDS["second"]["mask"], meaning)
+    no = "~" if "~" in form else ""
+    return {
+        name: no + second if text.lstrip("~") == second else text for name, text in given.items()
+    }
+
+
+def _of_padding(subject: Subject) -> list[str]:
+    """Return the codes that the rule of padding finds. A mask that hides all keys, where another
+    memory is left, is inverted, too.
+    """
+    found = [code for code, *_ in listed(padding(subject))]
+    if not found and not subject.change(subject.given.free.moved(ALL, "keys")).any():
+        return ["mask-inverted"]
+    return found
+
+
+def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | None:
+    """Return what `with_mask` returns if the other masks are given, too, and that is less doubtful;
+    None if it is not. Some masks count only if another one is given, which hides nothing; and a
+    second memory has a mask of its own.
+
+    best: the subject with the mask in its best form.
+    """
+    call, given, doubts = best.call, subject.call.given, best.doubts
+    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *given)]
+    of_keys = given[meaning.roles["keys"][0]]
+    memories = [name for name, text in given.items() if text == of_keys]
+    if doubts == DOUBTS["mask-ignored"]:
+        text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
+    elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
+        text = call.form  # padding still gets through the second memory: its mask is like the first
+    else:
+        return None
+    if not others and len(memories) > 1:  # or it has none, and no padding either
+        others, text = memories[1:], of_keys.replace("keys", "(0 * keys[:, :4])")
+    if others:
         with contextlib.suppress(Exception):
             # this calls `_together` again, which then finds no other mask
-            together, doubt_together = with_mask(other, meaning)
-            if doubt_together < doubt:
-                return together, doubt_together
+            together = with_mask(
+                subject.called(given={**given, **dict.fromkeys(others, text)}), meaning
+            )
+            if together.doubts < doubts:
+                return together
     return None
 
 

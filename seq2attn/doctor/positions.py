@@ -4,18 +4,16 @@ size of blocks in which keys are visited changes nothing.
 
 import contextlib
 import functools
-import inspect
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import torch
 
-from seq2attn.doctor.call import B, function_of, settle
-from seq2attn.doctor.said import said_of
+from seq2attn.doctor.call import B, settle
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
 from seq2attn.doctor.words import WORDS, words
@@ -35,8 +33,7 @@ def positions(subject: Subject) -> Found:
     said where positions are given as an argument, which the call sets alike for all.
     """
     names = _encodings(subject)
-    is_given = any(words(name) & ENCODED for name in subject.arguments)
-    if not subject.own.any() or not names or is_given:
+    if not subject.own.any() or not names or words(*subject.arguments) & ENCODED:
         return
     if not subject.by_position:
         yield "positions-unused", ", ".join(sorted(names))
@@ -70,7 +67,7 @@ def selected(subject: Subject) -> Found:
     if not (subject.free.watch.is_selected and subject.by_position and is_whole):
         return
     has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
-    if not has_places and not any(words(name) & ENCODED for name in subject.arguments):
+    if not has_places and not words(*subject.arguments) & ENCODED:
         yield "top-places"
 
 
@@ -80,7 +77,7 @@ def moved(subject: Subject) -> Found:
         yield "places-mixed"
 
 
-def _encodings(subject: Subject) -> set[str]:
+def _encodings(subject: Subject) -> frozenset[str]:
     """Return the words for encodings of positions, as in `words.toml`, that the names in an
     attention contain: those of parameters, and of the parts and functions that a call runs, as what
     does not run may be switched off.
@@ -91,7 +88,7 @@ def _encodings(subject: Subject) -> set[str]:
     parts = {id(part): name for name, part in subject.module.named_modules()}
     names = [name for name, _ in subject.module.named_parameters()]  # and of parts that run
     told = [name for name, _ in subject.module.named_buffers()]
-    told += re.findall(r"\w+", said_of(subject.call.attention, first=True).lower())
+    told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
     run = [type(subject.module).__name__]  # and the names of functions that run
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
@@ -106,10 +103,9 @@ def _encodings(subject: Subject) -> set[str]:
     finally:
         sys.setprofile(None)
     # a position-wise layer encodes none
-    held = {word for name in names if "wise" not in name.lower() for word in words(name)}
-    used = {word for name in run for word in words(name)}
-    nearer = NEARER & set().union(*map(words, told))
-    return (held & ENCODED) | (held | used) & (ROTARY | NEARER) | nearer
+    held = words(*(name for name in names if "wise" not in name.lower()))
+    of_weights = (held | words(*run)) & (ROTARY | NEARER)
+    return held & ENCODED | of_weights | words(*told) & NEARER
 
 
 def blocks(subject: Subject) -> Found:
@@ -124,9 +120,9 @@ def blocks(subject: Subject) -> Found:
             for size in (2, 4, subject.length):
                 numbers[name] = size
                 # a new subject each time, as it keeps what it has computed once
-                other = replace(subject, call=replace(subject.call, attention=attention))
+                other = subject.called(attention=attention)
                 with contextlib.suppress(Exception):  # sizes may have to fit
-                    apart = other.differ(other.output(subject.given.free), subject.free.output)
+                    apart = other.difference(other.output(subject.given.free), subject.free.output)
                     if torch.equal(other.seen, subject.seen):
                         by = max(by, apart)
             numbers[name] = value  # as it was
@@ -148,7 +144,7 @@ def _holders(subject: Subject) -> Iterator[tuple[Any, dict[str, Any]]]:
     attention = subject.call.attention
     for part in subject.module.modules():
         yield attention, vars(part)
-    arguments = inspect.signature(function_of(attention)).parameters
-    defaults = {name: one.default for name, one in arguments.items() if type(one.default) is int}
+    arguments = subject.arguments.items()
+    defaults = {name: one.default for name, one in arguments if type(one.default) is int}
     given = functools.partial(attention, **defaults)
     yield given, given.keywords

@@ -78,14 +78,13 @@ def state(subject: Subject) -> Found:
             results.append(subject.output(subject.given.free))
             subject.output(other)  # the call between
     first, same_seed, other_seed = results
-    if (by := subject.differ(first, same_seed)) > CLOSE:
+    if (by := subject.difference(first, same_seed)) > CLOSE:
         yield "state", by
-    elif (by := subject.differ(first, other_seed)) > CLOSE:
+    elif (by := subject.difference(first, other_seed)) > CLOSE:
         yield "random", by
     elif subject.fresh is not None:
-        call = replace(subject.call, attention=subject.fresh)
-        fresh = replace(subject, call=call).output(other).nan_to_num()
-        if subject.differ(fresh, subject.output(other).nan_to_num()) > CLOSE:
+        fresh = subject.called(attention=subject.fresh).output(other).nan_to_num()
+        if subject.difference(fresh, subject.output(other).nan_to_num()) > CLOSE:
             yield "cache"
 
 
@@ -95,7 +94,7 @@ def with_slots(subject: Subject) -> Subject:
     the queries in the first products of queries and keys, but not the keys.
     """
     names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
-    if subject.given.query is not None or not any(SLOTS & words(name) for name in names):
+    if subject.given.query is not None or not SLOTS & words(*names):
         return subject
     drawn = []
     for seed in (0, 1):
@@ -104,7 +103,7 @@ def with_slots(subject: Subject) -> Subject:
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject
-    return replace(subject, call=replace(subject.call, first=f"{SEED}\n{subject.call.first}"))
+    return subject.called(first=f"{SEED}\n{subject.call.first}")
 
 
 @contextlib.contextmanager
@@ -134,7 +133,7 @@ def one_row(subject: Subject) -> Found:
         if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
             return
-    by = subject.differ(subject.output(alone), subject.free.output[:1])
+    by = subject.difference(subject.output(alone), subject.free.output[:1])
     if by > CLOSE:
         yield "batch", f"without the others a row differs by {by:.2g}"
 
@@ -148,12 +147,12 @@ def batch(subject: Subject) -> Found:
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
             output = subject.output(given.moved(changed, "query", "keys", "values"))
-            by = subject.apart(output.nan_to_num(), before)[others].max()
+            by = subject.differences(output.nan_to_num(), before)[others].max()
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
         turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
-        moved = subject.differ(turned.nan_to_num(), before)
+        moved = subject.difference(turned.nan_to_num(), before)
         if moved > CLOSE and given.valid.all():
             yield "batch-place", moved
             return
@@ -194,7 +193,7 @@ def queries(subject: Subject) -> Found:
             # the first result alone: another may have as many heads as these are queries
             output = replace(subject, outputs=subject.outputs[:1]).output
             with contextlib.suppress(Exception):  # what it is given beside them fits all
-                by = subject.differ(output(fewer), output(given)[:, :-1])
+                by = subject.difference(output(fewer), output(given)[:, :-1])
                 if by > CLOSE:
                     yield "queries-mixed", by
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from seq2attn.doctor.call import function_of
+from seq2attn.doctor.call import arguments_of, function_of
 from seq2attn.doctor.words import (
     BATCH,
     NEGATIONS,
@@ -34,15 +34,17 @@ BEFORE = r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] inputs?\b()"
 FOR = r"\b(?:for|on|over) [^.()\[\]\n]{0,40} of shape [(\[]([^()\[\]]+,[^()\[\]]*)[)\]]()"
 """as in "a layer for token features of shape (batch, tokens, dim)" """
 MEANING = re.compile(
-    r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
+    r"(?<![.\d])\b(?P<value>true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
+    r"(?:(?:entries|values|positions) )?"
     r"(?:[=:→]+|->|to|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
-    r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
+    r"(?P<meaning>[^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,
 )
+"""as in "True for tokens to ignore" """
 UNPACKED = re.compile(r"^ *(\w+(?:, *\w+)+) = (\w+)\.(?:shape|size\(\))(?: *#.*)?$", re.MULTILINE)
 MEANT_BY = re.compile(
-    r"(\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
-    r"\b(?:is|are|=+) [`*'\"]*(true|false|0|1)\b",
+    r"(?P<meaning>\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
+    r"\b(?:is|are|=+) [`*'\"]*(?P<value>true|false|0|1)\b",
     re.IGNORECASE,
 )
 """such as "masked out where their value is `False`\""""
@@ -61,23 +63,17 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     if not place and len(mask) > 2:
         place = re.search(re.escape(mask), text)
     after = text[place.start() :][:NEAR] if place else ""
-    known = OF_PADDING | OF_TOKENS
-    for found in MEANING.finditer(after):
-        value, meaning = found.groups()  # "True", "tokens to ignore"
-        told = re.findall(r"\w+", meaning.lower())
-        telling = [word for word in told if word in known]
+    for found in (*MEANING.finditer(after), *MEANT_BY.finditer(after)):
+        told = re.findall(r"\w+", found["meaning"].lower())
+        telling = [word for word in told if word in OF_PADDING | OF_TOKENS]
         if telling:
             # of "tokens to ignore", the second word tells
             word = min(telling, key=lambda one: one.startswith("token"))
             # what is negated may come after it: "1: token i may not see token j"
             until = None if word.startswith("token") else told.index(word)
             is_negated = bool(NEGATIONS & set(told[:until]))
-            is_of_false = value.lower() in ("false", "0")
+            is_of_false = found["value"].lower() in ("false", "0")
             return (word in OF_PADDING) ^ is_negated ^ is_of_false, found[0].strip()
-    for found in MEANT_BY.finditer(after):
-        word, value = found[1].lower(), found[2].lower()  # "ignored", "true"
-        if word in known:
-            return (word in OF_PADDING) ^ (value in ("false", "0")), found[0].strip()
     return None, ""
 
 
@@ -110,7 +106,7 @@ def role_by_type(name: str, said: str) -> str:
     return "other" if kind in OF_NUMBERS and role_of(name) != "mask" else ""
 
 
-def said_of(attention: Any, first: bool = False) -> str:
+def docs_of(attention: Any, first: bool = False) -> str:
     """Return the name and the docstrings of an attention, or their first lines."""
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
@@ -122,7 +118,7 @@ def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
     """Return what `documented` does, of the docstrings of an attention, or else of the comments in
     its function.
     """
-    told = documented(mask, said_of(attention))
+    told = documented(mask, docs_of(attention))
     if told[0] is None:
         comments = re.findall(r"^ *# *(.*)", source_of(attention), re.MULTILINE)
         told = documented(mask, "\n".join(comments))
@@ -164,11 +160,9 @@ def is_named_causal(attention: Any, padding: str = "") -> bool:
         told |= line
     flags = [*inspect.signature(owner).parameters, *vars(attention)]
     is_said = bool(told & {"causal", "autoregressive"})
-    if not is_said or told & NEGATIONS or any("causal" in words(name) for name in flags):
+    if not is_said or told & NEGATIONS or "causal" in words(*flags):
         return False
-    given = inspect.signature(function_of(attention)).parameters.values()
-    return not any(
-        one.kind is one.VAR_KEYWORD or words(one.name) & {*ROLES["mask"], "bias", "causal"}
-        for one in given
-        if one.name != padding
-    )
+    given = arguments_of(attention)
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in given.values())
+    others = words(*(name for name in given if name != padding))
+    return not takes_any and not others & {*ROLES["mask"], "bias", "causal"}

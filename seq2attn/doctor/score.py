@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.numbers import LOST
-from seq2attn.doctor.said import said_of
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import Subject
@@ -88,7 +88,7 @@ def _scaled(subject: Subject) -> Found:
     """
     # what is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (
-        re.sub(DENIED, "", said_of(subject.call.attention, first).lower())
+        re.sub(DENIED, "", docs_of(subject.call.attention, first).lower())
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)

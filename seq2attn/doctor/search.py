@@ -10,7 +10,6 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from seq2attn.doctor.layout import observed
 from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.roles import Roles, masks_of
 from seq2attn.doctor.rows import batch, not_finite
-from seq2attn.doctor.subject import ALL, Subject
+from seq2attn.doctor.subject import ALL, Subject, least_doubtful
 from seq2attn.doctor.words import WORDS, role_of, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
@@ -35,9 +34,9 @@ ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]
 ROUNDS = 3  # of widths that errors ask for
 ASKED = re.compile(
-    r"multiplied \(\d+x(?P<got>\d+) and (?P<asked>\d+)x"
+    r"multiplied \(\d+x(\d+) and (\d+)x"  # the width that it was given, and the one it needs
     r"|(?:Expected|expecting embedding dimension of|to have|normalized_shape=\[)"
-    r" ?(?P<wanted>\d+)\b.{0,60}?\bgot (?:input of size\[[\d, ]*?)?(?P<given>\d+)\b(?!, \d)"
+    r" ?(?P<wanted>\d+)\b.{0,60}?\bgot (?:input of size\[[\d, ]*?)?(\d+)\b(?!, \d)"
 )
 """what torch says of a width"""
 
@@ -66,22 +65,21 @@ def _found(
 
     A call that works is put aside while other roles of the names may fit better: if no weights were
     caught, or if another argument may be the mask. If its mask takes no form, queries and keys
-    split into heads are tried, too: some masks fit only these. `doubts` says how doubtful a call
-    is: 0 is beyond doubt, and UNSEEN or more that its mask took no form; the least one wins.
+    split into heads are tried, too: some masks fit only these. The least doubtful call wins: 0 is
+    beyond doubt, and UNSEEN or more says that its mask took no form.
     """
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
-    put_aside: list[tuple[float, Subject]] = []
-    usual: Widths | None = None  # those that it takes, once a call has worked
+    put_aside: list[Subject] = []
+    taken: Widths | None = None  # those of the calls that work, once one does
     failed = Counter[Widths]()  # how many calls failed
-    most_of_widths = max(MOST_OF_WIDTHS, MOST // len(widths))
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":  # only a mask that took no form is left to be found
             continue
         for meaning in group:
-            may_fit = usual == meaning.widths
-            if usual is None:
-                may_fit = failed[meaning.widths] < most_of_widths
+            may_fit = taken == meaning.widths
+            if taken is None:
+                may_fit = len(widths) == 1 or failed[meaning.widths] < MOST_OF_WIDTHS
             most = MOST * (1 + len(put_aside))  # a call that worked earns as many more
             if not may_fit or _is_hopeless(problems.values(), most):
                 continue
@@ -90,7 +88,8 @@ def _found(
             failed[meaning.widths] += len(problems) - before
             if subject is None:
                 continue
-            subject, doubts = with_mask(subject, meaning)
+            subject = with_mask(subject, meaning)
+            doubts = subject.doubts
             if meaning.is_guess and doubts:  # this argument is no mask
                 continue
             if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
@@ -100,33 +99,31 @@ def _found(
             doubts += lacks(subject)
             if not doubts:
                 return _untouched(subject)
-            usual = meaning.widths
-            put_aside.append((doubts, subject))
+            taken = meaning.widths
+            put_aside.append(replace(subject, doubts=doubts))
         # unless no mask took a form, the best of a group will do
-        if put_aside and min(put_aside, key=itemgetter(0))[0] < UNSEEN:
+        if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
             break
-    return _untouched(min(put_aside, key=itemgetter(0))[1]) if put_aside else None
+    return _untouched(least_doubtful(put_aside)) if put_aside else None
 
 
 def _asked(problem: Problem, sizes: Sequence[Sequence[int]]) -> Iterator[Widths]:
     """Yield the widths of query and keys that the error of a call asks for: one of them as much
     wider or narrower as it says. A query whose name tells nothing stays as wide as it is.
 
-    sizes: of what the call was given.
+    sizes: of what the call was given: of the query, if there is one, the keys and `valid`.
     """
     _, roles, error = problem
     found = ASKED.search(error_text(error))
     if found is None:
         return
-    got, asked = (int(one) for one in found.groups() if one)
-    if found["wanted"]:
-        got, asked = asked, got
-    of_query, of_keys = sizes[0][-1], sizes[1 if roles["query"] else 0][-1]
-    other_query, other_keys = of_query + asked - got, of_keys + asked - got
-    if other_keys > 0:
-        yield (of_query if roles["query"] else other_keys), other_keys
-    if other_query > 0 and any(map(role_of, roles["query"])):
-        yield other_query, of_keys
+    first, second = (int(one) for one in found.groups() if one)
+    more = first - second if found["wanted"] else second - first  # than it was given
+    of_query, of_keys = sizes[0][-1], sizes[-2][-1]  # `valid` is the last
+    if of_keys + more > 0:
+        yield (of_query if roles["query"] else of_keys + more), of_keys + more
+    if of_query + more > 0 and any(map(role_of, roles["query"])):
+        yield of_query + more, of_keys
 
 
 def _called(
@@ -138,18 +135,18 @@ def _called(
     fresh: a copy that was never called; None if the first call makes parameters.
     """
     module = module_of(attention)
-    found: list[tuple[float, Subject]] = []
+    found: list[Subject] = []
     for calls, inputs in calls_of(attention, meaning):
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
-        works = 0
+        most = len(found) + ENOUGH
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *sizes
             try:
                 if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
                 subject = _working(Subject(call, module, inputs.free, fresh), meaning)
-                doubts = _doubts(subject)
+                subject = replace(subject, doubts=_doubts(subject))
             except Exception as error:
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
@@ -157,13 +154,12 @@ def _called(
                 if is_alike and "bool" not in said[0].lower():  # a mask may have to be numbers
                     break  # the forms, which are all that differs, are not the cause: next layout
                 continue
-            if not doubts:
+            if not subject.doubts:
                 return subject
-            found.append((doubts, subject))
-            works += 1
-            if works == ENOUGH:
+            found.append(subject)
+            if len(found) == most:
                 break
-    return min(found, key=itemgetter(0))[1] if found else None
+    return least_doubtful(found) if found else None
 
 
 def _working(subject: Subject, meaning: Meaning) -> Subject:
@@ -176,8 +172,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
     def fresh_output(inputs: Inputs) -> Tensor:
         """What it gives without what earlier tries left behind, which may hide that this fails."""
-        fresh = subject.call.attention if subject.fresh is None else copy.deepcopy(subject.fresh)
-        return replace(subject, call=replace(subject.call, attention=fresh)).output(inputs)
+        return _untouched(subject).output(inputs)
 
     before = fresh_output(given)
     if subject.call.by_row and subject.is_apart:
@@ -197,8 +192,7 @@ def _untouched(subject: Subject) -> Subject:
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
-    call = replace(subject.call, attention=attention)
-    return replace(subject, call=call, module=module_of(attention))
+    return replace(subject.called(attention=attention), module=module_of(attention))
 
 
 def with_all(subject: Subject) -> Subject:
@@ -212,7 +206,7 @@ def with_all(subject: Subject) -> Subject:
             given[name] = "True"
     if given != subject.call.given:
         with contextlib.suppress(Exception):
-            asked = observed(replace(subject, call=replace(subject.call, given=given)))
+            asked = observed(subject.called(given=given))
             # the first tensors: the output, with what was asked for behind it
             if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
                 return asked
@@ -221,9 +215,9 @@ def with_all(subject: Subject) -> Subject:
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     """Return an attention that is called as that of a subject, with inputs of another width."""
-    call, module = replace(subject.call, attention=attention), module_of(attention)
-    given = subject.draw(width=width)
-    return observed(replace(subject, call=call, module=module, given=given, fresh=None))
+    module, given = module_of(attention), subject.draw(width=width)
+    called = subject.called(attention=attention)
+    return observed(replace(called, module=module, given=given, fresh=None))
 
 
 def _doubts(subject: Subject) -> float:

@@ -2,9 +2,9 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import Parameter, signature
+from inspect import Parameter
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, function_of, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arguments_of, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
-from seq2attn.doctor.said import said_of
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.words import WORDS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
@@ -67,6 +67,8 @@ class Subject:
     """parameters of layers that were 0 before it was prepared for this"""
     told: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
+    doubts: float = 0
+    """how doubtful it is that the call is the right one"""
     scores: Sequence[Any] = ()
     """scores that may be named"""
     expect: str | None = None
@@ -80,14 +82,18 @@ class Subject:
     @property
     def arguments(self) -> Mapping[str, Parameter]:
         """Those that it takes, by name"""
-        return signature(function_of(self.call.attention)).parameters
+        return arguments_of(self.call.attention)
 
     @property
-    def said(self) -> str:
+    def docs(self) -> str:
         """Its name and docstrings"""
-        return said_of(self.call.attention)
+        return docs_of(self.call.attention)
 
     # ---- calls ----
+
+    def called(self, **changes: Any) -> "Subject":
+        """Return the subject, called in another way. changes: of the fields of its `Call`."""
+        return replace(self, call=replace(self.call, **changes))
 
     def queries(self, given: Inputs) -> int:
         """Return L."""
@@ -242,7 +248,7 @@ class Subject:
             added[indices[:, head, row]] = 1
             return weights + added
 
-        return self.apart(self.run(self.given.free, change=add).output, self.free.output)
+        return self.differences(self.run(self.given.free, change=add).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
@@ -262,7 +268,7 @@ class Subject:
         where rows were sorted, as their weights then stand elsewhere than their padding.
         """
         valid = self.given.valid
-        is_counted = ~valid[:, None, None] & self.real(self.given)[:, None]  # (B, 1, L, S)
+        is_counted = ~valid[:, None, None] & self.token_rows(self.given)[:, None]  # (B, 1, L, S)
         most = torch.zeros(valid.shape)
         for weights in () if result.watch.is_sorted else result.weights:
             most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
@@ -270,29 +276,29 @@ class Subject:
 
     # ---- comparisons ----
 
-    def real(self, given: Inputs) -> Tensor:
+    def token_rows(self, given: Inputs) -> Tensor:
         """Return (B, L, 1) which rows are those of a token: all, unless it attends to itself."""
         real = given.valid if self.is_self else given.valid[:, :1]
         return real[..., None]
 
-    def apart(self, left: Tensor, right: Tensor) -> Tensor:
+    def differences(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the largest difference of each row (B, L), as a share of the largest number;
         infinity where one is NaN.
         """
         scale = self.free.output.nan_to_num().abs().max().clamp(min=1e-30)
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
 
-    def differ(self, left: Tensor, right: Tensor) -> float:
+    def difference(self, left: Tensor, right: Tensor) -> float:
         """Return the largest difference of all rows, as a share of the largest number."""
-        return float(self.apart(left, right).max())
+        return float(self.differences(left, right).max())
 
     def change(self, given: Inputs) -> Tensor:
         """Return how much each row (B, L) changes with other inputs."""
-        return self.apart(self.output(given), self.free.output)
+        return self.differences(self.output(given), self.free.output)
 
     def is_finite(self, given: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
-        real = self.real(given)
+        real = self.token_rows(given)
         output = self.output(given)
         return bool(output.masked_fill(~real[:, : output.size(1)], 0).isfinite().all())
 
@@ -301,7 +307,7 @@ class Subject:
         base, columns = self.output(given), []
         for place in range(getattr(given, name).size(1)):
             output = self.output(given.moved((ALL, place), name))
-            columns.append(self.apart(output, base))
+            columns.append(self.differences(output, base))
         return torch.stack(columns, dim=-1)
 
     @cached_property
@@ -349,12 +355,12 @@ class Subject:
         if self.own.any():
             first, last = given.keys[:, :-1], given.keys[:, -1:]
             rolled = given._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
-            return self.differ(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
+            return self.difference(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
         output = self.output(rolled)
         if not self.outputs:  # of weights alone (B, L, S H), which are rolled as their keys
             output = output.roll(-output.size(2) // given.keys.size(1), 2)  # by H numbers
-        return self.differ(output, self.output(given))
+        return self.difference(output, self.output(given))
 
     def attends_over(self, length: int) -> bool:
         """Return whether a call averages over this many places, with weights that sum to 1. If it
@@ -365,6 +371,11 @@ class Subject:
         with watch:
             self.call(self.given.free.each(torch.clone))
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
+
+
+def least_doubtful(subjects: Sequence[Subject]) -> Subject:
+    """Return the first of those that are the least doubtful."""
+    return min(subjects, key=lambda subject: subject.doubts)
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:

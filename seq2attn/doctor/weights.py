@@ -5,14 +5,13 @@ are those that are returned.
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import ORDERS, B, Inputs, arrange
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.said import said_of, source_of
+from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.doctor.words import ROLES, SOURCES, role_of, words
 from seq2attn.findings.engine import Found
@@ -38,11 +37,11 @@ def sums(subject: Subject) -> Found:
         yield "axis", subject.length
         return
     for given, result in subject.both:
-        is_token = subject.real(given)[:, None]  # (B, 1, L, 1)
+        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
         valid = given.valid[:, None, None]  # (B, 1, 1, S)
         for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
-            weights = weights.masked_fill(~is_token, 0)
-            totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
+            weights = weights.masked_fill(of_padding, 0)
+            totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)
             if totals.any():  # unless all are zeros, a row of zeros attends to nothing on purpose
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
@@ -54,7 +53,7 @@ def sums(subject: Subject) -> Found:
             if valid.all():
                 code = _cause(subject, weights)
             else:
-                is_cut = gap(unmasked * valid * is_token, weights) < CLOSE
+                is_cut = gap(unmasked * valid * ~of_padding, weights) < CLOSE
                 code = "mask-after-softmax" if is_cut else "sums-with-mask"
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
@@ -110,11 +109,11 @@ def _needs_no_softmax(subject: Subject) -> bool:
     """Return whether the name, the docstring or a part of an attention says that its weights are
     not the result of a softmax, as in linear attention.
     """
-    names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
-    is_named = any(words(name) & WITHOUT_SOFTMAX for name in names)
-    parts = [type(part).__name__ for part in subject.module.modules()]
-    is_local = any(re.search("LocalActivation|ActivationUnit", name) for name in parts)  # of DIN
-    return is_named or is_local or bool(re.search(ANY_SUM, subject.said))
+    names = re.findall(r"\w+", docs_of(subject.call.attention, first=True))
+    parts = " ".join(type(part).__name__ for part in subject.module.modules())
+    is_local = re.search("LocalActivation|ActivationUnit", parts)  # of DIN
+    is_named = words(*names) & WITHOUT_SOFTMAX
+    return bool(is_named or is_local or re.search(ANY_SUM, subject.docs))
 
 
 def used(subject: Subject) -> Found:
@@ -125,7 +124,7 @@ def used(subject: Subject) -> Found:
     if _hides_all(subject):
         return
     is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
-    is_told = re.search("(?i)attention", subject.said)  # it is no layer of something else
+    is_told = re.search("(?i)attention", subject.docs)  # it is no layer of something else
     if is_alone and is_told and not subject.free.weights and subject.is_apart:
         yield "tokens-apart"
         return
@@ -152,10 +151,10 @@ def sources(subject: Subject) -> Found:
         is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
         if is_source and argument.default is None and name not in given:
             # a call makes values that are not the keys
-            call = replace(subject.call, given={**given, name: text.replace("keys", "values")})
+            other = subject.called(given={**given, name: text.replace("keys", "values")})
             with contextlib.suppress(Exception):  # it takes another form
-                output = replace(subject, call=call).output(subject.given.free)
-                if subject.differ(output, subject.free.output) < TINY:
+                output = other.output(subject.given.free)
+                if subject.difference(output, subject.free.output) < TINY:
                     yield "source-ignored", name
 
 
@@ -175,7 +174,7 @@ def _averaged(subject: Subject) -> Found:
             yield "keys-as-values" if uses else "values-ignored"
             return
         # weights follow from the keys, where arguments are named keys and values
-        named = {word for name in subject.call.given for word in words(name)}
+        named = words(*subject.call.given)
         first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
         is_told = named & KEYS and named & ROLES["values"]
         if is_told and first and gap(first[0], other[0]) > CLOSE:
@@ -192,7 +191,7 @@ def _averaged(subject: Subject) -> Found:
         for inputs in (given, other_keys):
             result = subject.run(inputs, freeze=_constant(1))
             frozen.append(result.output)
-        if subject.differ(*frozen) > CLOSE:
+        if subject.difference(*frozen) > CLOSE:
             yield "bypass"
 
 
@@ -210,19 +209,22 @@ def residual(subject: Subject) -> Found:
     if queries < 2 or not subject.attends_over(queries):
         return
 
-    def output(inputs: Inputs, among: float, **of_keys: Change) -> Tensor:
-        """Return the output if averages are replaced by constants: those of queries over each other
-        by `among`, those over the keys as `of_keys` says.
+    def output(inputs: Inputs, among: float, freeze: Change | None = None) -> Tensor:
+        """Return the output if averages of queries over each other are replaced by `among`, and
+        those over the keys as `freeze` says.
         """
         with Watch(queries, queries, subject.constant, freeze=_constant(among)):
-            return subject.run(inputs, **of_keys).output
+            return subject.run(inputs, freeze=freeze).output
 
-    frozen = {"freeze": _constant(1)}
-    before = output(given, 1, **frozen)
-    follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1, **frozen)) > CLOSE
-    is_lost = subject.differ(before, output(given, 2, **frozen)) < TINY
-    # without constants for the keys, what queries got from each other does reach the result
-    if follows_query and is_lost and subject.differ(output(given, 1), output(given, 2)) > CLOSE:
+    def by_each_other(freeze: Change | None = None) -> float:
+        """Return how much the result follows what queries got from each other."""
+        return subject.difference(output(given, 1, freeze), output(given, 2, freeze))
+
+    alone = _constant(1)  # leaves a residual connection as the only way
+    moved = output(given.moved(ALL, "query"), 1, alone)
+    is_added = subject.difference(moved, output(given, 1, alone)) > CLOSE
+    # what they got from each other reaches the result, but not by the residual connection
+    if is_added and by_each_other(alone) < TINY and by_each_other() > CLOSE:
         yield "residual"
 
 
@@ -237,7 +239,7 @@ def normed(subject: Subject) -> Found:
     def without(inputs: Inputs) -> Tensor:
         return subject.run(inputs, freeze=_constant(0)).output
 
-    is_added = subject.differ(without(given), without(given.moved(ALL, "keys"))) > CLOSE
+    is_added = subject.difference(without(given), without(given.moved(ALL, "keys"))) > CLOSE
     # input of twice the size: if it changes nothing, what is added came out of a norm
     if is_added and subject.change(given.times(2)).max() < CLOSE:
         yield "residual-normed"
@@ -253,26 +255,27 @@ def returned(subject: Subject) -> Found:
             continue
         if result.watch.is_sorted:  # and what is returned may be put back
             continue
-        is_token = subject.real(given)[:, None]
-        shown = result.returned.masked_fill(~is_token, 0)
-        by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
-        if by > CLOSE:
-            # with averages replaced by ones: are these weights made from the averages?
-            later = subject.run(given, freeze=_constant(1)).returned
-            if later is not None and gap(later, result.returned) > CLOSE:
-                return  # then they are another attention's, as those of a pointer
-            totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
-            is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
-            is_wrong = is_share or (len(subject.shown) == 1 and _are_promised(subject))
-            yield "other-weights-returned" if is_wrong else "other-returned", by
-            return
+        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
+        shown = result.returned.masked_fill(of_padding, 0)
+        by = _gap([one.masked_fill(of_padding, 0) for one in result.weights], shown)
+        if by <= CLOSE:
+            continue
+        # with averages replaced by ones: are these weights made from the averages?
+        later = subject.run(given, freeze=_constant(1)).returned
+        if later is not None and gap(later, result.returned) > CLOSE:
+            return  # then they are another attention's, as those of a pointer
+        totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
+        are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
+        is_wrong = are_weights or (len(subject.shown) == 1 and _are_promised(subject))
+        yield "other-weights-returned" if is_wrong else "other-returned", by
+        return
 
 
 def _are_promised(subject: Subject) -> bool:
     """Return whether the docstring says that weights are returned, and nothing of scores, or what
     is returned behind the result has such a name.
     """
-    is_said = re.search(PROMISED, subject.said) and not re.search(UNPROMISED, subject.said)
+    is_said = re.search(PROMISED, subject.docs) and not re.search(UNPROMISED, subject.docs)
     return bool(is_said or re.search(RETURNED, source_of(subject.call.attention)))
 
 

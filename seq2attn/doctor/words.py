@@ -44,13 +44,16 @@ def required(function: Any) -> dict[str, bool]:
 
 
 @cache
-def words(name: str) -> frozenset[str]:
-    """Return the words of a name, pairs of neighbours among them, and the name: `encoderOut1` has
+def words(*names: str) -> frozenset[str]:
+    """Return the words of names, pairs of neighbours among them, and the names: `encoderOut1` has
     encoder, out, encoder_out and encoder_out1.
     """
-    apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    parts = re.split(r"[_\d]+", apart)
-    return frozenset({*parts, *map("_".join, pairwise(parts)), apart})
+    found: set[str] = set()
+    for name in names:
+        apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+        parts = re.split(r"[_\d]+", apart)
+        found |= {*parts, *map("_".join, pairwise(parts)), apart}
+    return frozenset(found)
 
 
 def role_of(name: str) -> str:
@@ -62,11 +65,11 @@ def role_of(name: str) -> str:
         return "weak"
     role = next((role for role, of_role in ROLES.items() if told & of_role), "")
     # a previous state is the query, and previous alignments are not
-    return "weak" if role == "history" and words(name) & STATES else role
+    return "weak" if role == "history" and told & STATES else role
 
 
 def is_in(name: str, others: Sequence[str]) -> bool:
     """Return whether one of the other names contains this name, or its singular: `caption_lengths`
     contains the singular of `captions`.
     """
-    return bool({name, name.removesuffix("s")} & set().union(*map(words, others)))
+    return bool({name, name.removesuffix("s")} & words(*others))
