@@ -76,9 +76,10 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     parts = [(width, width), SimpleNamespace(width=width)]
     parted = [{**usual[0], name: part} for part in parts for name in needed]
     for given in (*usual, even, *parted):
-        if given in tried or (works and given not in usual):
+        is_usual = given in usual
+        if given in tried or (works and not is_usual):
             continue
-        if given in parted and not HAS_PARTS.search(problems[0]):
+        if not is_usual and given in parted and not HAS_PARTS.search(problems[0]):
             break
         tried.append(given)
         placed = [*sizes, *(given[name] for name in by_place)]
