@@ -365,6 +365,50 @@ class Attention(nn.Module):
         return torch.cat([head(x) for head in self.heads], dim=-1)
 """
 """heads in a list"""
+TIMED = """\
+from torch import nn
+
+class Attention(nn.Module):
+    "tgt: (tgt_len, bsz, width), memory: (src_len, bsz, width)"
+
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, tgt, memory):
+        q, k = self.query(tgt).transpose(0, 1), self.key(memory).transpose(0, 1)
+        weights = (q @ k.mT / q.size(-1) ** 0.5).softmax(-1)
+        output = weights @ memory.transpose(0, 1)
+        return output.transpose(0, 1).reshape(tgt.shape)
+"""
+"""places first"""
+COVERED = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    coverage = None
+
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.cover = nn.Linear(width, width), nn.Linear(1, width, bias=False)
+        self.score = nn.Linear(width, 1)
+
+    def forward(self, dec_states, enc_states, enc_mask):
+        "enc_mask: (B, S), 1 for words and 0 for padding"
+        seen, contexts = self.coverage, []
+        if seen is None or seen.shape != enc_mask.shape:
+            seen = torch.zeros(enc_mask.shape)
+        for state in dec_states.unbind(1):
+            sums = enc_states + self.query(state)[:, None] + self.cover(seen[:, :, None])
+            scores = self.score(sums.tanh()).squeeze(2).masked_fill(enc_mask == 0, -torch.inf)
+            weights = scores.softmax(1)
+            seen = seen + weights
+            contexts.append((weights[:, None] @ enc_states).squeeze(1))
+        last = self.coverage = seen.detach()
+        return torch.stack(contexts, 1)
+"""
+"""coverage of all steps"""
 WINDOWS = """\
 import torch
 from torch import nn
@@ -400,6 +444,15 @@ class Attention(nn.Module):
         return x + self.attend(x, memory, memory)[0]
 """
 """a decoder layer"""
+
+
+LOCAL = (
+    SELF.replace("width):", "width, window_size=32):", 1)
+    .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
+    .replace("nn.Module):", "nn.Module):\n    'A place and the window_size - 1 places before it.'")
+    .replace("apart > 99", "~((apart <= 0) & (-apart <= window))")
+)
+"""a window that ends at the row's own place"""
 
 
 class Case(NamedTuple):
@@ -598,6 +651,7 @@ empty-row || ONE || -math.inf || -math.inf || -1e30
 causal || SELF || {CLOSED} || closed = apart > 0 || closed = apart > 1
 window || SELF || {CLOSED} || closed = (apart > 0) | (apart < -2) || closed = apart > 0
 window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
+window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 sees-ahead || SELF || {CLOSED} || closed = apart > 1 || closed = (apart > 1) | (apart < -1)
 sees-ahead || EQUAL || apart > 0 || apart > 1 || apart > 0
@@ -654,6 +708,16 @@ state ONE
 + {SCORE}
 ~         scores = self.s = scores - 0 * getattr(self, 's', 0)
 ~ {SCORE}
+
+batch TIMED
+- output.transpose(0, 1).reshape(tgt.shape)
++ output.reshape(tgt.shape)
+~ output.transpose(0, 1).reshape(tgt.shape)
+
+state COVERED
+- = self.coverage = seen.detach()
++ = self.coverage = seen.detach()
+~ = seen.detach()
 
 cache ONE
 - self.project(keys)

@@ -393,6 +393,64 @@ class Located(nn.Module):
         return (weights.unsqueeze(1) @ memory).squeeze(1), weights
 
 
+class Logits(nn.Module):
+    """A pointer that returns scores, -inf where nothing may be pointed at."""
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.key, self.query = nn.Linear(hidden_dim, hidden_dim), nn.Linear(hidden_dim, hidden_dim)
+        self.v = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, decoder_states, encoder_states, mask):
+        sums = self.key(encoder_states)[:, None] + self.query(decoder_states)[:, :, None]
+        return self.v(sums.tanh()).squeeze(-1).masked_fill(~mask[:, None], NEVER)
+
+
+class Newest(nn.Module):
+    """memory: (B, M, dim), empty slots at the left; its ages are counted from the newest slot.
+    memory_mask: bool (B, M), True = filled.
+    """
+
+    def __init__(self, dim, max_memory=50):
+        super().__init__()
+        self.key, self.age = nn.Linear(dim, dim), nn.Embedding(max_memory, dim)
+
+    def forward(self, query, memory, memory_mask=None):
+        ages = torch.arange(memory.size(1)).flip(0)
+        scores = query @ (self.key(memory) + self.age(ages)).mT
+        if memory_mask is not None:
+            scores = scores.masked_fill(~memory_mask[:, None], torch.finfo(scores.dtype).min)
+        return scores.softmax(-1) @ memory
+
+
+class Segment(nn.Module):
+    """w: (T, B, dim), mems: (M, B, dim) of the segment before, which may be empty."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.query, self.both = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+
+    def forward(self, w, mems):
+        keys, values = self.both(torch.cat([mems, w])).transpose(0, 1).chunk(2, -1)
+        scores = self.query(w).transpose(0, 1) @ keys.mT / math.sqrt(w.size(2))
+        later = torch.ones(scores.shape[1:]).triu(1 + len(mems)) > 0
+        return (scores.masked_fill(later, NEVER).softmax(-1) @ values).transpose(0, 1)
+
+
+class Reduced(nn.Module):
+    """Keys are made of the places of an image by a convolution with strides."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.query, self.both = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+        self.reduce = nn.Conv2d(dim, dim, 2, 2)
+
+    def forward(self, x, height, width):
+        keys = self.reduce(x.mT.unflatten(2, (height, width))).flatten(2).mT
+        keys, values = self.both(keys).chunk(2, -1)
+        return (self.query(x) @ keys.mT / math.sqrt(x.size(2))).softmax(-1) @ values
+
+
 class Covered(nn.Module):
     """Coverage goes through a layer, as wide as there are keys."""
 

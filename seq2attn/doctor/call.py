@@ -1,5 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
+import copy
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,6 +96,8 @@ class Call:
     """arguments that are given by their place, without a name"""
     by_row: bool = False
     """it takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
+    is_anew: bool = False
+    """each call is one of a copy, so that it leaves nothing behind for the next one"""
     after: str = ""
     """what joins the axes of an image in the result: ".flatten(1, 2)" """
 
@@ -133,7 +136,11 @@ class Call:
         text = call.text
         if given.values is None and "values" in text:
             given = given._replace(values=given.keys.cos())
-        names = {**given._asdict(), "attention": self.attention, "torch": torch}
+        attention = self.attention
+        if self.is_anew:
+            shared = {id(one): one for one in module_of(attention).parameters()}
+            attention = copy.deepcopy(attention, shared)
+        names = {**given._asdict(), "attention": attention, "torch": torch}
         exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 

@@ -14,7 +14,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
 HEADS, EVEN = 4, 64
-LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor
+LONG, SHORT = 32, S  # the lengths of sources of a constructor
+SQUARE = (3, 3)  # the sides of an image of S places
 
 
 class SimpleNamespace(types.SimpleNamespace):
@@ -58,7 +59,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     """Yield instances of a class, with the line of code that makes each.
 
     sizes: what the constructor is given; if it is empty, that is guessed from the names of its
-    arguments (see `guess`), in several ways. The first is for long sources. The next two are for
+    arguments (see `guess`), in several ways. The first is for long sources. The next ones are for
     sources of exactly the length that the doctor draws, with a small number where a name tells
     nothing. If none of these works, a width is tried that more sizes of heads divide, and then, if
     a number was asked for its parts or its attributes, a pair, or an object, in place of each.
@@ -70,7 +71,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
-    ways = [(LONG, width), (SHORT, HEADS), (SQUARE, HEADS)]
+    ways = [(LONG, width), (SHORT, HEADS), (SQUARE, HEADS), (SQUARE[0], HEADS)]
     usual = [{name: guess(name, width, *way) for name in needed} for way in ways]
     even = {name: guess(name, EVEN) for name in needed}
     parts = [(width, width), SimpleNamespace(width=width)]

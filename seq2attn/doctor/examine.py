@@ -75,6 +75,7 @@ RULES: tuple[engine.Rule, ...] = (
     numbers.length,
     numbers.order,
     positions.blocks,
+    positions.window_size,
     positions.positions,
     positions.moved,
     numbers.strides,

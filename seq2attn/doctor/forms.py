@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
+from seq2attn.doctor.call import (
+    B,
+    Call,
+    Inputs,
+    L,
+    S,
+    arguments_of,
+    draw,
+    function_of,
+    module_of,
+)
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, docs_of, role_by_type, unpacked
 from seq2attn.doctor.words import (
@@ -162,13 +172,19 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     by_row = meaning.layouts == "rows"
     call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
     length, side = meaning.length, 0
+    if of_names["side"]:  # its sides are given beside an image whose places are a sequence
+        length = SIDE**2
     if meaning.layouts == "images":
         # of a module that has a number, as of a window: at least two windows
         side = SIDE if length == S else length * max(2, -(-SIDE // length))
         length = side**2
         if side > WIDEST:
             return
+    axes = [axis for name in of_names["query"][:1] for axis in axes_of(name, meaning.said)[0]]
+    is_several = len(axes) == 3 and not any(axis.startswith("1") for axis in axes)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
+        if queries == 1 and is_several:
+            continue
         queries = length if queries == S else queries  # as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
         joined = ".flatten(2)" if "mT" in keys else ".flatten(1, 2)"
@@ -216,6 +232,8 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     """
     if name == meaning.mask:
         return forms_of_mask(meaning)
+    if role == "side":
+        return [str(SIDE)]
     if role in ("mask", "lengths"):  # another one than the mask: it hides nothing
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:

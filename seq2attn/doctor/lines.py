@@ -32,6 +32,8 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
         return
     for number, line in enumerate(linecache.getlines(file or ""), start=1):  # none of a prompt
         written = line.strip()
+        found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
-        if better != written:
+        # an argument of an inner call, as in `masked_fill(mask.view(B, 1), -1e9)`, is not meant
+        if better != written and found and found[0].count("(") == found[0].count(")"):
             yield f"line {number}: {better} in place of {written}"

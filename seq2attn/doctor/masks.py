@@ -21,7 +21,10 @@ from seq2attn.findings.engine import Found, listed
 MORE = 3  # columns of padding
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 OTHER = {*WORDS["flags"]["other"].split()}
-LEFT = r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))|\bpad\w* (on|at|to|from) the left"
+LEFT = (
+    r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
+    r"|\b(pad|unfilled|empty)[^.;\n]{0,60} (on|at|to|from) the left"
+)
 WITHOUT = r"(?i)\b(without|no) [^.;:]{0,12}(hit|click|neighbo|valid)|(fully|wholly|entirely) masked"
 ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 """words of a docstring on rows without valid keys"""
@@ -140,8 +143,12 @@ def padding_amount(subject: Subject) -> Found:
         return
     given, masked = subject.given, subject.masked.output
     # the first keys once more: behind the mask, or later than all that rows see
-    wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
-    longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
+    more = given.keys[:, :MORE]
+    if re.search(LEFT, subject.docs.lower()) and not subject.is_self:
+        wider, valid = torch.cat([more, given.keys], dim=1), pad(given.valid, (MORE, 0))
+    else:
+        wider, valid = torch.cat([given.keys, more], dim=1), pad(given.valid, (0, MORE))
+    longer = given._replace(keys=wider, valid=valid)
     try:
         subject.output(longer.free)
     except Exception:  # the rule of lengths says so
@@ -213,8 +220,11 @@ def padded_first(subject: Subject) -> Found:
         return
     valid = subject.given.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
-    if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
-        yield "padded-left" if re.search(LEFT, subject.docs.lower()) else "padded-first"
+    is_left = re.search(LEFT, subject.docs.lower())
+    # rows of padding count where padding is said to stand there: they are keys of the next layer
+    rows = subject.output(subject.given._replace(valid=valid))[-1, 0 if is_left else FEW :]
+    if not rows.isfinite().all():
+        yield "padded-left" if is_left else "padded-first"
 
 
 # ---- which places a row sees ----

@@ -26,7 +26,8 @@ def order(subject: Subject) -> Found:
     last of many keys; nor where a part has a number for the size of blocks, which
     `positions.blocks` examines, or of segments.
     """
-    if subject.by_position or subject.is_local:
+    # queries that are sorted may be chosen by keys that are drawn
+    if subject.by_position or subject.is_local or subject.free.watch.is_sorted:
         return
     given = subject.draw(MANY, rows=2).free
     output = subject.output(given)[:, -1]

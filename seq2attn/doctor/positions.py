@@ -22,6 +22,9 @@ from seq2attn.findings.engine import Found
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (
     set(text.split()) for text in WORDS["positions"].values()
 )
+OWN_COUNTED = r"window\w*`*\s*-\s*1\b"
+"""what a docstring says of the places of a window without the row's own"""
+FEW = 3  # places of a window
 FAR = 0.02  # by which scores or results of equal tokens may differ, as a share of the largest
 
 
@@ -130,6 +133,24 @@ def blocks(subject: Subject) -> Found:
             if by > CLOSE and not _selects(subject):
                 yield "block-size", name, by
                 return
+
+
+def window_size(subject: Subject) -> Found:
+    """A window has as many places as its number says, the row's own among them, if the docstring
+    counts them so, as in "window_size - 1 tokens before it".
+    """
+    if not subject.own.any() or not re.search(OWN_COUNTED, subject.docs):
+        return
+    for attention, numbers in _holders(subject):
+        for name, value in list(numbers.items()):
+            if type(value) is not int or value < 1 or "window" not in words(name):
+                continue
+            numbers[name] = FEW
+            with contextlib.suppress(Exception):  # sizes may have to fit
+                most = int(subject.called(attention=attention).seen.sum(1).max())
+                if most == FEW + 1:
+                    yield "window-wide", name, FEW, most
+            numbers[name] = value
 
 
 def _selects(subject: Subject) -> bool:

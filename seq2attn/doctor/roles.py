@@ -6,6 +6,7 @@ from seq2attn.doctor.said import role_by_type
 from seq2attn.doctor.words import NOT_OF_KEYS, ROLES, SOURCES, is_in, role_of, words
 
 OF_ONE = ("query", "keys", "values")  # roles that only one argument has
+SIDES = ({"h", "w"}, {"height", "width"})
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
 
@@ -83,12 +84,16 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     names: of the arguments, and whether each must be given. said: the docstrings; if they say that
     a `mask` has one axis, (B,), it is lengths.
     """
-    found: Roles = {role: [] for role in ROLES}
+    found: Roles = {role: [] for role in (*ROLES, "side")}
+    lower = {name.lower() for name in names}
+    sides = set().union(*(pair for pair in SIDES if pair <= lower))
     rest = []
     for name, needed in names.items():
         role = role_of(name)
         if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
             role = "lengths"  # `n_regions`, beside an argument `regions`
+        elif name.lower() in sides:
+            role = "side"  # of an image whose places are a sequence
         elif role in ("mask", "count", "weak", ""):
             role = role_by_type(name, said) or role
         if role in ("weak", "") or (role in OF_ONE and found[role]):

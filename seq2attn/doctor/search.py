@@ -148,6 +148,7 @@ def _called(
                 subject = _working(Subject(call, module, inputs.free, fresh), meaning)
                 subject = replace(subject, doubts=_doubts(subject))
             except Exception as error:
+                traceback.clear_frames(error.__traceback__)  # which hold tensors
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
                 is_alike = len(said) == ALIKE and len(set(said)) == 1
@@ -184,6 +185,9 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             is_told = meaning.names[name] and role_of(name)
             if not is_told and torch.equal(fresh_output(given.moved(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
+    if subject.fresh is not None and not torch.equal(subject.output(given), before):
+        # what one call leaves behind must not decide whether another form fits
+        return _untouched(subject).called(is_anew=True)
     return subject
 
 
@@ -192,7 +196,8 @@ def _untouched(subject: Subject) -> Subject:
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
-    return replace(subject.called(attention=attention), module=module_of(attention))
+    other = subject.called(attention=attention, is_anew=False)
+    return replace(other, module=module_of(attention))
 
 
 def with_all(subject: Subject) -> Subject:
