@@ -127,8 +127,8 @@ class Call:
         return text
 
     def __call__(self, given: Inputs) -> Any:
-        """Call the attention: the expressions are evaluated with the inputs as their variables. If
-        all keys are valid, the mask is None, unless one is needed.
+        """Call the attention: the expressions are evaluated with copies of the inputs as their
+        variables. If all keys are valid, the mask is None, unless one is needed.
         """
         call = self
         if given.valid.all() and not self.needs_mask:
@@ -140,7 +140,7 @@ class Call:
         if self.is_anew:
             shared = {id(one): one for one in module_of(attention).parameters()}
             attention = copy.deepcopy(attention, shared)
-        names = {**given._asdict(), "attention": attention, "torch": torch}
+        names = {**given.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
         exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 

@@ -36,7 +36,7 @@ class Use(NamedTuple):
     values: Tensor
     """the other operand"""
     has_softmax: bool
-    """a softmax over the keys came before it, which was given other numbers than these"""
+    """a softmax over the keys came before it"""
 
 
 class Watch(TorchDispatchMode):
@@ -166,9 +166,7 @@ class Watch(TorchDispatchMode):
             return operands
         _, index, rows = max(found, key=itemgetter(0))  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
-        over_keys = [scores for scores, _ in self.softmaxes if scores.size(-1) == self.length]
-        # what a softmax was given is scores, which no softmax made
-        has_softmax = bool(over_keys) and place_of(rows) not in map(place_of, over_keys)
+        has_softmax = any(scores.size(-1) == self.length for scores, _ in self.softmaxes)
         self.uses.append(Use(weights, operands[1 - index], has_softmax))
         if self.change:
             changed = self.change(len(self.uses) - 1, weights).reshape(rows.shape)
@@ -182,8 +180,8 @@ class Watch(TorchDispatchMode):
         """
         product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
         summed = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
-        # no product, a sum over several axes, or one of a part of the product
-        if not operands or len(summed) != 1 or product.numel() != terms.numel():
+        # no product, a sum over several axes, or one of another view of the product
+        if not operands or len(summed) != 1 or product.shape != terms.shape:
             return terms
         axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes
         has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
@@ -193,12 +191,8 @@ class Watch(TorchDispatchMode):
             return terms  # as in a mean over tokens
         # features may also stand before the summed axis: an operand without them was expanded
         wide = [has_width or one.numel() < terms.numel() for one in operands]
-        if product.shape == terms.shape:
-            # leading axes of length 1, so that all operands have the same number of axes
-            operands = [one[(None,) * (terms.dim() - one.dim())] for one in operands]
-        else:  # the product was viewed in another shape before the sum: view operands likewise
-            whole = [one.expand_as(product).contiguous() for one in operands]
-            operands = [one.as_strided(terms.shape, terms.stride()) for one in whole]
+        # leading axes of length 1, so that all operands have the same number of axes
+        operands = [one[(None,) * (terms.dim() - one.dim())] for one in operands]
         left, right = self._record(operands, axes=[axis, axis], wide=wide)
         return left * right if self.change else terms  # anew, with the weights as changed
 

@@ -76,11 +76,10 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     even = {name: guess(name, EVEN) for name in needed}
     parts = [(width, width), SimpleNamespace(width=width)]
     parted = [{**usual[0], name: part} for part in parts for name in needed]
-    for given in (*usual, even, *parted):
-        is_usual = given in usual
-        if given in tried or (works and not is_usual):
+    for number, given in enumerate((*usual, even, *parted)):
+        if given in tried or (works and number >= len(usual)):
             continue
-        if not is_usual and given in parted and not HAS_PARTS.search(problems[0]):
+        if number > len(usual) and not HAS_PARTS.search(problems[0]):
             break
         tried.append(given)
         placed = [*sizes, *(given[name] for name in by_place)]

@@ -1,7 +1,7 @@
 """Rules of gradients and of training."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ def gradient(subject: Subject) -> Found:
     # by a decorator, which may be `torch.no_grad`: then parameters get no gradient either
     if hasattr(function_of(subject.call.attention), "__wrapped__"):
         with torch.enable_grad():
-            if not subject.output(subject.given.free).requires_grad:
+            if not subject.output().requires_grad:
                 return
     if not (subject.outputs or subject.shown):
         return  # the result is weights that were caught, below the level of gradients
@@ -63,7 +63,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     with unchanged(subject.module):
         subject.module.double()
         try:
-            returned, _ = subject.raw(inputs(zero), is_watched=False)
+            returned = subject.results(inputs(zero))
             # a memory that is kept has none, and another result may have one
             outputs = [index for index in subject.outputs if returned[index].requires_grad]
             moved = replace(subject, outputs=outputs or subject.outputs).output
@@ -93,24 +93,21 @@ def parameters(subject: Subject) -> Found:
         return
     subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    of_all = list(named.values())
-    usual = dict(zip(named, _gradients(subject, subject.given.free, of_all), strict=True))
-    dead = [name for name, gradient in usual.items() if gradient is None]
-    if len(dead) > len(named) / 2:  # a module that holds more than the attention
-        dead = [name for name in dead if _is_used(subject, name)]
-        if not dead:
-            return
+    usual = _gradients(subject, subject.given.free, named)
     # some keep in evaluation what they computed once: in training, gradients may reach the rest
     with unchanged(subject.module):
         subject.module.train()
-        in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
-    dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
+        in_training = _gradients(subject, subject.given.free, named)
+    dead = [name for name in named if usual[name] is None and in_training[name] is None]
+    if len(dead) > len(named) / 2:  # a module that holds more than the attention
+        dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
-    small = _gradients(subject, subject.small().free, of_all)
-    widths = {one.size(-1) for one in of_all if one.dim() > 1}  # of inputs of layers
+    small = _gradients(subject, subject.small().free, named)
+    widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
     widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
-    for (name, gradient), of_small in zip(usual.items(), small, strict=True):
+    for name, gradient in usual.items():
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
+        of_small = small[name]
         if is_layer and gradient is not None and of_small is not None and gradient.dim() > 1:
             parts = _silent((gradient.abs() + of_small.abs()).sum(1), widths)
             dead += [f"{name}, {part}" for part in parts]
@@ -135,7 +132,7 @@ def _with_factors(subject: Subject) -> Subject:
     ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
     with_ones = subject.called(given={**subject.call.given, **ones})
     with contextlib.suppress(Exception):
-        with_ones.output(subject.given.free)
+        with_ones.output()
         return with_ones
     return subject
 
@@ -146,19 +143,22 @@ def _is_used(subject: Subject, name: str) -> bool:
     with unchanged(subject.module):
         parameter = subject.module.get_parameter(name)
         parameter.data = parameter.data + torch.randn_like(parameter)
-        return subject.difference(subject.output(subject.given.free), before) > CLOSE
+        return subject.difference(subject.output(), before) > CLOSE
 
 
-def _gradients(subject: Subject, given: Inputs, of: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Return the gradients of parameters in what is returned beside weights; None of those that do
-    not reach it.
+def _gradients(
+    subject: Subject, given: Inputs, parameters: Mapping[str, Tensor]
+) -> Mapping[str, Tensor | None]:
+    """Return the gradients of parameters, by name, in what is returned beside weights; None of
+    those that do not reach it.
     """
-    returned, _ = subject.raw(given, is_watched=False)
+    returned = subject.results(given)
     results = [one for index, one in enumerate(returned) if index not in subject.shown]
     total = torch.stack([one.square().sum() for one in results or returned]).sum()
-    if not total.requires_grad or not of:
-        return [None] * len(of)
-    return torch.autograd.grad(total, of, allow_unused=True)
+    if not total.requires_grad or not parameters:
+        return dict.fromkeys(parameters)
+    found = torch.autograd.grad(total, [*parameters.values()], allow_unused=True)
+    return dict(zip(parameters, found, strict=True))
 
 
 def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:

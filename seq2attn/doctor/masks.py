@@ -12,15 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.call import B, Inputs
+from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
-from seq2attn.doctor.words import OF_LENGTHS, WORDS, words
+from seq2attn.doctor.words import FLAGS, OF_LENGTHS, words
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
-OTHER = {*WORDS["flags"]["other"].split()}
 LEFT = (
     r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
     r"|\b(pad|unfilled|empty)[^.;\n]{0,60} (on|at|to|from) the left"
@@ -73,7 +72,7 @@ def padding(subject: Subject) -> Found:
         yield _leak(subject, weight)
     elif by_padding > CLOSE:  # although it has no weight
         # a visited node is hidden from the weights alone
-        if not subject.has_group_norm and not re.search(VISITED, subject.docs):
+        if not re.search(VISITED, subject.docs):
             yield "padding-mixed", by_padding
     # with the mask, rows see places that they do not see without one
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
@@ -99,7 +98,7 @@ def _has_more_rows(subject: Subject) -> bool:
     """
     if subject.given.query is not None or subject.is_self:
         return False
-    returned, _ = subject.raw(subject.given.free)
+    returned = subject.results(subject.given.free)
     more = range(subject.length + 1, subject.length + MORE + 1)
     return any(size in more for index in subject.outputs for size in returned[index].shape[1:])
 
@@ -138,8 +137,7 @@ def padding_amount(subject: Subject) -> Found:
     """More keys that no row sees change nothing: more padding, or, in causal attention, more tokens
     at the end.
     """
-    # a group norm, which counts padding, makes it matter
-    if subject.has_group_norm or not (subject.has_mask or subject.is_causal):
+    if not (subject.has_mask or subject.is_causal):
         return
     given, masked = subject.given, subject.masked.output
     # the first keys once more: behind the mask, or later than all that rows see
@@ -173,11 +171,11 @@ def _joined(subject: Subject, longer: Inputs) -> Found:
     """
     keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
     before, after = (
-        subject.raw(given, is_watched=False)[0][subject.outputs[0]]
+        subject.results(given)[subject.outputs[0]]
         for given in (subject.given, longer._replace(keys=keys))
     )
     is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
-    if is_joined and before.shape[::2] == after.shape[::2] and len(before) == B:
+    if is_joined and before.shape[::2] == after.shape[::2]:  # (B, rows, F)
         is_full = subject.given.valid.all(1)
         by = subject.difference(after[is_full, : before.size(1)], before[is_full])
         if by > CLOSE:
@@ -190,9 +188,9 @@ def whole_mask(subject: Subject) -> Found:
     attention to other keys that hides some without a mask, which may take the place of another.
     """
     is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
-    if not subject.has_mask or is_partial or words(subject.call.mask) & PREFIX:
+    if not subject.has_mask or is_partial:
         return
-    output = subject.called(needs_mask=True).output(subject.given.free)
+    output = subject.called(needs_mask=True).output()
     by = subject.difference(output, subject.free.output)
     if by > CLOSE:
         yield "mask-whole", by
@@ -243,7 +241,7 @@ def places(subject: Subject) -> Found:
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
     given = subject.call.given.items()
-    is_other = bool(OTHER & words(*(name for name, text in given if "keys" in text)))
+    is_other = bool(FLAGS["other"] & words(*(name for name, text in given if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
         is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)
@@ -284,9 +282,8 @@ def _band(subject: Subject) -> Found:
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)  # no gap between the two
     # a causal mask that closes the row's own place leaves the first row none: it sees all instead.
-    # triu(2): places after the row's own, as the first row is cut off. A window of FEW places that
-    # is moved inwards at the edge looks alike, but for the last row, which sees no more than these
-    if seen[0, 1:].any() and seen[-1].sum() > FEW and not seen[1:].triu(2).any():
+    # triu(2): places after the row's own, as the first row is cut off
+    if seen[0, 1:].any() and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
         yield "pattern", "causal, but no window" if not after else "neither causal nor a window"
@@ -318,7 +315,7 @@ def named(subject: Subject) -> Found:
     decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not decides and is_named_causal(subject.call.attention, padding=mask):
         yield "not-causal", "name or docstring says that it is", *extent
-    elif subject.free.uses and weights and not any(one.triu(1).any() for one in weights):
+    elif weights and not any(one.triu(1).any() for one in weights):
         yield "not-causal", "weights are", *extent
 
 

@@ -11,10 +11,10 @@ from seq2attn.doctor.call import B, module_of
 from seq2attn.doctor.rows import Recorder
 from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import CLOSE, TINY, Subject
-from seq2attn.doctor.words import WORDS, words
+from seq2attn.doctor.words import FLAGS, words
 from seq2attn.findings.engine import Found
 
-OF_PAIRS = {*WORDS["flags"]["pairs"].split()}
+OF_PAIRS = FLAGS["pairs"]
 
 
 def pairs(subject: Subject) -> Found:
@@ -42,7 +42,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
     Of the mask of padding it is examined only whether a call changes it, in any form.
     """
     given, most, is_ignored = subject.given.free, 0.0, False
-    is_of_padding = subject.has_mask and name == subject.call.mask
+    is_of_padding = name == subject.call.mask
     queries = subject.queries(given)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
     closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself

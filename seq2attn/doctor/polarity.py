@@ -21,8 +21,6 @@ from seq2attn.text import error_text
 DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 LEAKS = 1.0  # of any other finding
-ADDED = r"[^.;\n]{0,40}(\badditive|\badded|-inf|-10000|-1e)"
-"""what a docstring says, after its name, of a mask that is added to scores"""
 LEFT_OUT = 5.0  # of a call without the mask that there is
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
@@ -57,9 +55,6 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     mask, forms = meaning.mask, forms_of_mask(meaning)
     said = documented_by(subject.call.attention, mask)[1].lower()
     is_of_truth = bool(re.search(r"\b(true|1)\b", said))
-    # a docstring that calls it added, and does not say what True means, has these forms come first
-    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", subject.docs):
-        forms.sort(key=lambda form: WORDS["added"] not in form)
     tried: list[Subject] = []
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms

@@ -16,12 +16,10 @@ from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
-from seq2attn.doctor.words import WORDS, words
+from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
-ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (
-    set(text.split()) for text in WORDS["positions"].values()
-)
+ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = POSITIONS.values()
 OWN_COUNTED = r"window\w*`*\s*-\s*1\b"
 """what a docstring says of the places of a window without the row's own"""
 FEW = 3  # places of a window
@@ -58,7 +56,7 @@ def positions(subject: Subject) -> Found:
         yield "positions-reversed"
     elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
         # the first result alone: `equal.output` has all of them side by side
-        first = settle(subject.raw(given)[0][subject.outputs[0]], B, subject.length)
+        first = settle(subject.results(given)[subject.outputs[0]], B, subject.length)
         by = gap(first, first[:, :1]) / float(first.abs().max())
         if by > FAR:
             yield "positions-in-values", by
@@ -102,7 +100,7 @@ def _encodings(subject: Subject) -> frozenset[str]:
 
     sys.setprofile(remember)
     try:
-        subject.call(subject.given.free.each(torch.clone))
+        subject.call(subject.given.free)
     finally:
         sys.setprofile(None)
     # a position-wise layer encodes none
@@ -125,7 +123,7 @@ def blocks(subject: Subject) -> Found:
                 # a new subject each time, as it keeps what it has computed once
                 other = subject.called(attention=attention)
                 with contextlib.suppress(Exception):  # sizes may have to fit
-                    apart = other.difference(other.output(subject.given.free), subject.free.output)
+                    apart = other.difference(other.output(), subject.free.output)
                     if torch.equal(other.seen, subject.seen):
                         by = max(by, apart)
             numbers[name] = value  # as it was

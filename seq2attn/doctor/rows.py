@@ -47,7 +47,7 @@ class Recorder:
 
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are, masks too."""
-    recorder, given = Recorder(subject.call.attention), subject.given.each(torch.clone)
+    recorder, given = Recorder(subject.call.attention), subject.given
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
         given = given.each(itemgetter(0))
     replace(subject.call, attention=recorder, by_row=False)(given)
@@ -75,7 +75,7 @@ def state(subject: Subject) -> Found:
     with dropout(subject.module, 0.5):
         for seed in (0, 0, 1):
             torch.default_generator.manual_seed(seed)
-            results.append(subject.output(subject.given.free))
+            results.append(subject.output())
             subject.output(other)  # the call between
     first, same_seed, other_seed = results
     if (by := subject.difference(first, same_seed)) > CLOSE:
@@ -129,7 +129,7 @@ def one_row(subject: Subject) -> Found:
     """It takes a batch of one row, which has the same result as in a larger batch."""
     given = subject.given.free
     alone = given.each(lambda tensor: tensor[:1])
-    for before, after in zip(subject.raw(given)[0], subject.raw(alone)[0], strict=True):
+    for before, after in zip(subject.results(given), subject.results(alone), strict=True):
         if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
             return
@@ -153,11 +153,9 @@ def batch(subject: Subject) -> Found:
                 return
         turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
         moved = subject.difference(turned.nan_to_num(), before)
-        if moved > CLOSE and given.valid.all():
-            yield "batch-place", moved
-            return
         if moved > CLOSE:
-            yield "batch", f"they are given each other's masks: a row differs by {moved:.2g}"
+            text = f"they are given each other's masks: a row differs by {moved:.2g}"
+            yield ("batch-place", moved) if given.valid.all() else ("batch", text)
             return
 
 
@@ -206,7 +204,7 @@ def _pooled_alike(subject: Subject) -> Found:
             if name:
                 subject.module.get_parameter(name).zero_()
             (result, *_), watch = subject.raw(given)
-            other = subject.raw(given.moved(ALL, "keys"), is_watched=False)[0][0]
+            other = subject.results(given.moved(ALL, "keys"))[0]
         if result.dim() != 3 or len(result) != B or result.size(1) in (1, subject.length):
             return
         count, scale = result.size(1), TINY * result.abs().max()
@@ -252,8 +250,8 @@ def _of_query(subject: Subject, given: Inputs) -> float:
     """
     other = given.moved(ALL, "query")
     before, after = subject.run(given).weights, subject.run(other).weights
-    if not (before and after):
-        before, after = subject.raw(given)[0], subject.raw(other)[0]
+    if not before:
+        before, after = subject.results(given), subject.results(other)
     return max(map(gap, before, after))  # of the pairs
 
 

@@ -75,7 +75,7 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
     """Return what `Products` finds in a call."""
     watch = Products(subject.length, subject.constant)
     with watch:
-        subject.call(subject.given.free.each(torch.clone))
+        subject.call(subject.given.free)
     return watch.found
 
 

@@ -23,7 +23,7 @@ from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.roles import Roles, masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
-from seq2attn.doctor.words import WORDS, role_of, words
+from seq2attn.doctor.words import FLAGS, role_of, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
@@ -204,16 +204,15 @@ def with_all(subject: Subject) -> Subject:
     """Return a subject that is asked for all it can return, such as weights if there is an argument
     `need_weights=False`, or a cache. It is left as it was if that changes its output.
     """
-    asks = set(WORDS["flags"]["asks"].split())
     given = dict(subject.call.given)
     for name, argument in subject.arguments.items():
-        if argument.default is False and words(name) & asks:
+        if argument.default is False and words(name) & FLAGS["asks"]:
             given[name] = "True"
     if given != subject.call.given:
         with contextlib.suppress(Exception):
             asked = observed(subject.called(given=given))
             # the first tensors: the output, with what was asked for behind it
-            if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
+            if torch.equal(asked.results(subject.given)[0], subject.results(subject.given)[0]):
                 return asked
     return subject
 
@@ -246,8 +245,8 @@ def lacks(subject: Subject) -> float:
 def _has_rows_of_keys(subject: Subject) -> bool:
     """Return whether a result of cross-attention has a row for each key, and not for each query."""
     given = subject.given.free
-    returned, _ = subject.raw(given, is_watched=False)
-    shapes = [one.shape for index, one in enumerate(returned) if index not in subject.shown]
+    results = enumerate(subject.results(given))
+    shapes = [one.shape for index, one in results if index not in subject.shown]
     is_cross = given.query is not None and subject.length != subject.queries(given)
     return is_cross and bool(shapes) and all(subject.length in shape for shape in shapes)
 

@@ -15,13 +15,13 @@ from torch.nn.parameter import is_lazy
 from seq2attn.doctor.call import B, Call, Inputs, arguments_of, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
 from seq2attn.doctor.said import docs_of
-from seq2attn.doctor.words import WORDS, words
+from seq2attn.doctor.words import POSITIONS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
 DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
 ALL = slice(None)
-LOCAL = {*WORDS["positions"]["blocks"].split(), "segment", "segments", "window"}
+LOCAL = {*POSITIONS["blocks"], "segment", "segments", "window"}
 
 
 class Result(NamedTuple):
@@ -127,11 +127,6 @@ class Subject:
                     yield value
 
     @property
-    def has_group_norm(self) -> bool:
-        """Whether numbers are normalised over all places, those of padding too"""
-        return any(isinstance(part, nn.GroupNorm) for part in self.module.modules())
-
-    @property
     def joins_neighbours(self) -> bool:
         """Whether a convolution, or a recurrent layer, joins places next to each other"""
         return any(
@@ -145,6 +140,13 @@ class Subject:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
+    def results(self, given: Inputs) -> list[Tensor]:
+        """Return the tensors that a call returns."""
+        result = self.call(given)
+        if result is None:  # some keep what they compute on self
+            result = vars(self.call.attention)
+        return list(tensors(result))
+
     def raw(
         self, given: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], Watch]:
@@ -154,10 +156,7 @@ class Subject:
         constant = self.constant if is_watched else ()
         watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
         with watch if is_watched else contextlib.nullcontext():
-            result = self.call(given.each(torch.clone))
-        if result is None:  # some keep what they compute on self
-            result = vars(self.call.attention)
-        return list(tensors(result)), watch
+            return self.results(given), watch
 
     def run(self, given: Inputs, **changes: Any) -> Result:
         """Call the attention, and arrange what it returns, and the weights that it uses, in the
@@ -190,11 +189,13 @@ class Subject:
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
-    def output(self, given: Inputs) -> Tensor:
-        """Return the output (B, L, F). The call is not watched, which takes longer than the call,
-        unless the output is made of weights that were caught.
+    def output(self, given: Inputs | None = None) -> Tensor:
+        """Return the output (B, L, F); by default, that with all keys valid. The call is not
+        watched, which takes longer than the call, unless the output is made of weights that were
+        caught.
         """
-        return self.run(given, is_watched=not (self.outputs or self.shown)).output
+        is_watched = not (self.outputs or self.shown)
+        return self.run(given or self.given.free, is_watched=is_watched).output
 
     @cached_property
     def free(self) -> Result:
@@ -369,7 +370,7 @@ class Subject:
         """
         watch = Watch(length, self.queries(self.given))
         with watch:
-            self.call(self.given.free.each(torch.clone))
+            self.call(self.given.free)
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
 
 

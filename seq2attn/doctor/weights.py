@@ -32,8 +32,8 @@ EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
-    ones = [use.has_softmax and gap(use.weights, 1) < EXACT for use in subject.free.uses]
-    if any(ones) and subject.free.watch.is_over_one:
+    uses, watch = subject.free.uses, subject.free.watch
+    if watch.is_over_one and any(gap(use.weights, 1) < EXACT for use in uses):
         yield "axis", subject.length
         return
     for given, result in subject.both:
@@ -48,8 +48,6 @@ def sums(subject: Subject) -> Found:
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
             if not is_wrong:  # or NaN, which is another finding
                 continue
-            if _hides_all(subject):
-                return
             if valid.all():
                 code = _cause(subject, weights)
             else:
@@ -58,14 +56,6 @@ def sums(subject: Subject) -> Found:
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
             return
-
-
-def _hides_all(subject: Subject) -> bool:
-    """Return whether a mask hides all keys where there is no padding: it is inverted, as the rules
-    of masks say, and nothing else can be said of the weights.
-    """
-    weights = subject.free.weights
-    return subject.has_mask and bool(weights) and not any(one.any() for one in weights)
 
 
 def _cause(subject: Subject, weights: Tensor) -> str:
@@ -121,8 +111,6 @@ def used(subject: Subject) -> Found:
     if not subject.outputs:
         yield "no-context"
         return
-    if _hides_all(subject):
-        return
     is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
     is_told = re.search("(?i)attention", subject.docs)  # it is no layer of something else
     if is_alone and is_told and not subject.free.weights and subject.is_apart:
@@ -153,8 +141,7 @@ def sources(subject: Subject) -> Found:
             # a call makes values that are not the keys
             other = subject.called(given={**given, name: text.replace("keys", "values")})
             with contextlib.suppress(Exception):  # it takes another form
-                output = other.output(subject.given.free)
-                if subject.difference(output, subject.free.output) < TINY:
+                if subject.difference(other.output(), subject.free.output) < TINY:
                     yield "source-ignored", name
 
 
@@ -185,14 +172,18 @@ def _averaged(subject: Subject) -> Found:
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
-    elif subject.last_use is not None and not subject.is_self:
-        # with every average replaced by ones, keys have no way left through the weights
-        frozen = []
-        for inputs in (given, other_keys):
-            result = subject.run(inputs, freeze=_constant(1))
-            frozen.append(result.output)
-        if subject.difference(*frozen) > CLOSE:
-            yield "bypass"
+    elif subject.last_use is not None and not subject.is_self and _passes_by(subject):
+        yield "bypass"
+
+
+def _passes_by(subject: Subject) -> bool:
+    """Return whether keys change the result while all averages are replaced by ones, so that they
+    have no way left through the weights.
+    """
+    given = subject.given.free
+    both = (given, given.moved(ALL, "keys"))
+    outputs = (subject.run(inputs, freeze=_constant(1)).output for inputs in both)
+    return subject.difference(*outputs) > CLOSE
 
 
 def _constant(number: float) -> Change:
@@ -235,20 +226,15 @@ def normed(subject: Subject) -> Found:
     given = subject.given.free
     if not subject.is_self or subject.last_use is None or not subject.outputs:
         return
-
-    def without(inputs: Inputs) -> Tensor:
-        return subject.run(inputs, freeze=_constant(0)).output
-
-    is_added = subject.difference(without(given), without(given.moved(ALL, "keys"))) > CLOSE
     # input of twice the size: if it changes nothing, what is added came out of a norm
-    if is_added and subject.change(given.times(2)).max() < CLOSE:
+    if _passes_by(subject) and subject.change(given.times(2)).max() < CLOSE:
         yield "residual-normed"
 
 
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for index in subject.shown[:1]:
-        if subject.raw(subject.given.free)[0][index].max() <= 0:  # as no weights are
+        if subject.results(subject.given.free)[index].max() <= 0:  # as no weights are
             yield "logarithms"
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
+ROLES, GUESSES, FLAGS, POSITIONS = (
+    {name: set(words.split()) for name, words in WORDS[table].items()}
+    for table in ("roles", "guesses", "flags", "positions")
+)
 (
     SOURCES,
     STATES,
@@ -26,7 +29,6 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
     PADDED,
 ) = (set(words.split()) for words in WORDS["words"].values())
 OF_LENGTHS = {*WORDS["of_lengths"], *WORDS["column_of_lengths"]}
-GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 PLACED = inspect.Parameter.POSITIONAL_ONLY
 
 
