@@ -45,6 +45,8 @@ LONGEST = 64  # of sources whose length a module may ask for
 SIDE, WIDEST = 6, 14  # of an image, whose places are then more than the width of a head
 Widths = tuple[int, int]
 """of the query and of the keys"""
+Layout = tuple[str, str, int]
+"""the expressions of keys and query, and how many queries there are; "" and 0 without a query"""
 Reading = tuple[Roles, str, bool]
 """roles of arguments, the mask among them, and whether that is a guess"""
 
@@ -199,19 +201,20 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:
                     continue
-                forms = [texts[role]] if role in texts else _choices(name, role, meaning, queries)
-                forms = _with_memories(name, role, forms, meaning, keys, query)
+                forms = [texts.get(role, "")]
+                if role not in texts:
+                    forms = _choices(name, role, meaning, (keys, query, queries))
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
 
 
-def _with_memories(
-    name: str, role: str, forms: list[str], meaning: Meaning, keys: str, query: str
-) -> list[str]:
-    """Return the forms of an argument, with those before them, or after the first three, that make
-    it a second memory, the mask of one, or as long as the keys or the query. keys, query: their
-    expressions; a query may be missing.
+def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
+    """Return the expressions that an argument beside the query and the keys may have, the likeliest
+    first: those that make it a second memory, or the mask of one, come before the usual ones, and
+    the keys and the query themselves after the first three.
     """
+    forms = _usual_choices(name, role, meaning, layout)
+    keys, query, _ = layout
     # second memories have masks of their own
     masks = meaning.roles["mask"] + meaning.roles["lengths"]
     seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
@@ -226,10 +229,9 @@ def _with_memories(
     return forms
 
 
-def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
-    """Return the expressions that an argument beside the query and the keys may have, the likeliest
-    first. They are templates in `words.toml`. queries: how many there are; 0 without a query.
-    """
+def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
+    """Return the usual ones. They are made of templates in `words.toml`."""
+    queries = layout[2]
     if name == meaning.mask:
         return forms_of_mask(meaning)
     if role == "side":

@@ -61,12 +61,12 @@ def padding(subject: Subject) -> Found:
     # in the last row of the batch, which is short: an inverted mask leaves nothing of a full one
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.on_padding(masked)
-    # how much rows change if all tokens do, their own too
-    output = subject.output(subject.given.moved(subject.given.valid, "keys"))
-    follows = subject.differences(output, masked.output).masked_fill(~is_token[..., 0], 0)
+    # how much rows of tokens change if all tokens do, their own too
+    other = subject.output(subject.given.moved(subject.given.valid, "keys"))
+    follows = subject.difference_of_tokens(subject.given, other, masked.output)
     if subject.difference(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
-    elif by_padding > CLOSE > by_tokens or follows.max() < TINY:
+    elif by_padding > CLOSE > by_tokens or follows < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
     elif weight.max() > TINY:
         yield _leak(subject, weight)
@@ -157,8 +157,7 @@ def padding_amount(subject: Subject) -> Found:
         yield from _joined(subject, longer)
         return
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
-    real = subject.token_rows(given)[:, : masked.size(1), 0]
-    by = float(subject.differences(more, masked).masked_fill(~real, 0).max())
+    by = subject.difference_of_tokens(given, more, masked)
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 

@@ -86,25 +86,32 @@ def _found(
             before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
             failed[meaning.widths] += len(problems) - before
+            subject = subject and _with_its_mask(subject, meaning)
             if subject is None:
                 continue
-            subject = with_mask(subject, meaning)
-            doubts = subject.doubts
-            if meaning.is_guess and doubts:  # this argument is no mask
-                continue
-            if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
-                doubts = 0  # nothing else can be the mask
             if _has_rows_of_keys(subject):
                 group += _turned(meaning, group)  # which this loop comes to in the end
-            doubts += lacks(subject)
-            if not doubts:
+            if not subject.doubts:
                 return _untouched(subject)
             taken = meaning.widths
-            put_aside.append(replace(subject, doubts=doubts))
+            put_aside.append(subject)
         # unless no mask took a form, the best of a group will do
         if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
             break
     return _untouched(least_doubtful(put_aside)) if put_aside else None
+
+
+def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
+    """Return a subject that is called with its mask, with its doubts; None if an argument was taken
+    for the mask that is none.
+    """
+    subject = with_mask(subject, meaning)
+    doubts = subject.doubts
+    if meaning.is_guess and doubts:
+        return None
+    if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
+        doubts = 0  # nothing else can be the mask
+    return replace(subject, doubts=doubts + lacks(subject))
 
 
 def _asked(problem: Problem, sizes: Sequence[Sequence[int]]) -> Iterator[Widths]:
@@ -138,7 +145,7 @@ def _called(
     found: list[Subject] = []
     for calls, inputs in calls_of(attention, meaning):
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
-        said: list[str] = []  # messages of errors
+        messages: list[str] = []  # of errors
         most = len(found) + ENOUGH
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *sizes
@@ -150,9 +157,9 @@ def _called(
             except Exception as error:
                 traceback.clear_frames(error.__traceback__)  # which hold tensors
                 problems[key] = call, meaning.roles, error
-                said.append(error_text(error))
-                is_alike = len(said) == ALIKE and len(set(said)) == 1
-                if is_alike and "bool" not in said[0].lower():  # a mask may have to be numbers
+                messages.append(error_text(error))
+                are_alike = len(messages) == ALIKE and len(set(messages)) == 1
+                if are_alike and "bool" not in messages[0].lower():  # a mask may have to be numbers
                     break  # the forms, which are all that differs, are not the cause: next layout
                 continue
             if not subject.doubts:

@@ -282,6 +282,12 @@ class Subject:
         real = given.valid if self.is_self else given.valid[:, :1]
         return real[..., None]
 
+    def _of_tokens(self, given: Inputs, output: Tensor) -> Tensor:
+        """Return an output (B, rows, F), which may have fewer rows than there are tokens, with 0 in
+        the rows of padding.
+        """
+        return output.masked_fill(~self.token_rows(given)[:, : output.size(1)], 0)
+
     def differences(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the largest difference of each row (B, L), as a share of the largest number;
         infinity where one is NaN.
@@ -293,15 +299,17 @@ class Subject:
         """Return the largest difference of all rows, as a share of the largest number."""
         return float(self.differences(left, right).max())
 
+    def difference_of_tokens(self, given: Inputs, left: Tensor, right: Tensor) -> float:
+        """Return the largest difference of all rows of tokens."""
+        return self.difference(self._of_tokens(given, left), self._of_tokens(given, right))
+
     def change(self, given: Inputs) -> Tensor:
         """Return how much each row (B, L) changes with other inputs."""
         return self.differences(self.output(given), self.free.output)
 
     def is_finite(self, given: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
-        real = self.token_rows(given)
-        output = self.output(given)
-        return bool(output.masked_fill(~real[:, : output.size(1)], 0).isfinite().all())
+        return bool(self._of_tokens(given, self.output(given)).isfinite().all())
 
     def reach(self, given: Inputs, name: str) -> Tensor:
         """Return (B, L, places) how much a change at each place changes each row of the output."""
