@@ -4,6 +4,7 @@ the keys, whatever made it. A product can be given other weights, or its result 
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import compress
 from math import prod
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -91,9 +92,8 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
-            # has the other one features?
-            wide = [right.size(-1) > 1, left.size(-2) > 1]
-            args[pair] = self._record([left, right], axes=[-1, -2], wide=wide)
+            multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
+            args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
         result = func(*args, **(kwargs or {}))
@@ -146,20 +146,23 @@ class Watch(TorchDispatchMode):
             outer.add(prod(shape[: shape.index(self.length)]))
         return len(outer) > 1
 
-    def _record(self, operands: list[Tensor], axes: Sequence[int], wide: list[bool]) -> Any:
+    def _record(
+        self, operands: list[Tensor], axes: Sequence[int], multiplies_features: list[bool]
+    ) -> Any:
         """Record a product that sums over `axes` of its operands, if one of them may be weights:
         then its axis is as long as there are keys. Return the operands, with the weights that
         `change` puts there.
 
-        wide: for each operand, whether the other one has an axis of features, as values do. Without
-        one, the product may only add the weights up.
+        multiplies_features: for each operand, whether the other one has an axis of features, as
+        values do. Without one, the product may only add the weights up.
         """
         # a product with a parameter is a linear layer, and no average of values
         if any(place_of(one) in self.constant for one in operands):
             return operands
         found = []  # operands that may be weights
         for index, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
-            if operand.is_floating_point() and operand.size(axis) == self.length and wide[index]:
+            has_keys = operand.is_floating_point() and operand.size(axis) == self.length
+            if has_keys and multiplies_features[index]:
                 rows = operand.movedim(axis, -1)  # (..., S)
                 found.append((self._likeness(rows), index, rows))
         if not found:
@@ -184,16 +187,17 @@ class Watch(TorchDispatchMode):
         if not operands or len(summed) != 1 or product.shape != terms.shape:
             return terms
         axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes
-        has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
-        if not has_width and all((one >= 0).all() for one in operands):
+        are_expanded = [one.numel() < terms.numel() for one in operands]
+        features_follow = prod(terms.shape[axis:]) > terms.size(axis)  # the summed axis
+        if not features_follow and all((one >= 0).all() for one in operands):
             return terms  # weights times a mask, which are added up and average nothing
-        if any(one.numel() < terms.numel() and _is_mask(one) for one in operands):
+        if any(map(_is_mask, compress(operands, are_expanded))):
             return terms  # as in a mean over tokens
         # features may also stand before the summed axis: an operand without them was expanded
-        wide = [has_width or one.numel() < terms.numel() for one in operands]
+        multiplies_features = [features_follow or one for one in are_expanded]
         # leading axes of length 1, so that all operands have the same number of axes
         operands = [one[(None,) * (terms.dim() - one.dim())] for one in operands]
-        left, right = self._record(operands, axes=[axis, axis], wide=wide)
+        left, right = self._record(operands, [axis, axis], multiplies_features)
         return left * right if self.change else terms  # anew, with the weights as changed
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:

@@ -28,10 +28,9 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     sources = masked + [name for name in weak if words(name) & SOURCES]
     rest = _guess_keys_and_query(found, weak, sources, names)
     for name in rest:
-        # a second one of the keys is what was made of them, which is left out if it may be
-        role = "again" if role_of(name) == "keys" else "other"
-        if names[name] or role == "other":
-            found[role].append(name)
+        if names[name]:
+            # a second one of the keys is what was made of them
+            found["again" if role_of(name) == "keys" else "other"].append(name)
     first = next(iter(rest), None)
     if first in found["other"] and first not in sources and not found["values"]:
         # it may be the values, if it is no second memory

@@ -131,22 +131,22 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     that were recorded. What the softmax takes away, and what is added at each place alike in all
     rows of the batch, such as a position bias, is removed from both.
     """
-    count, found = subject.queries(subject.given.free), products(subject)
+    queries, recorded = subject.queries(subject.given.free), products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _without_offsets(weights.log(), seen)
         # which of the products were the scores, and in which order, is not known: all are tried
-        for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
+        for (scores, keys), order in itertools.product(recorded, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
-            product = arrange(scores, order, B, count)  # (B, H, L, S), if this is the order
+            product = arrange(scores, order, B, queries)  # (B, H, L, S), if this is the order
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_without_offsets(product, seen), logs):
                 norms = keys.norm(dim=-1)
                 is_normed = gap(norms / norms.mean(), 1) < EVEN
                 yield factor, keys.size(-1), weights.size(1), is_normed
-                break  # to the next use
+                break
 
 
 def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:
