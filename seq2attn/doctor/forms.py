@@ -166,22 +166,11 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     There is no call if no expression has the axes that the docstrings name for an argument.
     """
     names, of_names = meaning.names, meaning.roles
-    # methods that prepare a call, such as `attention.reset()`
-    first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
-    mask = meaning.mask if names.get(meaning.mask) else ""  # only if it must be given
-    arguments = arguments_of(attention).items()
-    placed = {name for name, one in arguments if one.kind is PLACED}
-    by_row = meaning.layouts == "rows"
-    call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
-    length, side = meaning.length, 0
-    if of_names["side"]:  # its sides are given beside an image whose places are a sequence
-        length = SIDE**2
-    if meaning.layouts == "images":
-        # of a module that has a number, as of a window: at least two windows
-        side = SIDE if length == S else length * max(2, -(-SIDE // length))
-        length = side**2
-        if side > WIDEST:
-            return
+    call, side = _without_arguments(attention, meaning), _side(meaning)
+    length = side**2 or meaning.length
+    if side > WIDEST:
+        return
+    # a query with an axis of its own stands for several, unless that has length 1
     axes = [axis for name in of_names["query"][:1] for axis in axes_of(name, meaning.said)[0]]
     is_several = len(axes) == 3 and not any(axis.startswith("1") for axis in axes)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
@@ -206,6 +195,27 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
                     forms = _choices(name, role, meaning, (keys, query, queries))
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
+
+
+def _without_arguments(attention: Any, meaning: Meaning) -> Call:
+    """Return the call of an attention before its arguments are chosen."""
+    # methods that prepare a call, such as `attention.reset()`
+    first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
+    mask = meaning.mask if meaning.names.get(meaning.mask) else ""  # only if it must be given
+    arguments = arguments_of(attention).items()
+    placed = {name for name, one in arguments if one.kind is PLACED}
+    by_row = meaning.layouts == "rows"
+    return Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
+
+
+def _side(meaning: Meaning) -> int:
+    """Return the side of the images that are given, or whose places are a sequence; 0 if there are
+    none. Of a module that has a number, as of a window, two windows stand on a side, at least.
+    """
+    window = meaning.length
+    if meaning.layouts == "images" and window != S:
+        return window * max(2, -(-SIDE // window))
+    return SIDE if meaning.layouts == "images" or meaning.roles["side"] else 0
 
 
 def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:

@@ -57,15 +57,11 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     is_of_truth = bool(re.search(r"\b(true|1)\b", said))
     tried: list[Subject] = []
     problems: list[Exception] = []
-    codes: set[str] = set()  # of what the rule of padding found, in all forms
+    codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     given = subject.given._replace(valid=padded(B, subject.length))
     for form in as_said(mask, forms, meaning.said, given) or forms:
-        # the last form, shares of the longest, is tried only where one of whole numbers did nothing
-        if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
+        if _are_enough(form, codes, is_of_truth):
             break
-        is_no_sum = is_of_truth or "padding-leak" in codes
-        if WORDS["added"] in form and is_no_sum and codes and "mask-added" not in codes:
-            break  # another form leaked, but added nothing: the mask is multiplied or filled
         texts = _alike(subject.call.given, form, meaning)
         other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
         try:
@@ -87,6 +83,19 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
         if not found:  # it keeps padding out
             break
     return tried, problems
+
+
+def _are_enough(form: str, codes: set[str], is_of_truth: bool) -> bool:
+    """Return whether the forms so far are enough: neither this one nor a later one is worth trying.
+
+    codes: of what the rule of padding found in earlier forms. is_of_truth: a docstring says what
+    True means.
+    """
+    if form == WORDS["of_lengths"][-1]:  # shares of the longest: if whole numbers did nothing
+        return "mask-ignored" not in codes
+    # another form leaked, but added nothing: the mask is multiplied or filled
+    is_no_sum = codes and "mask-added" not in codes and (is_of_truth or "padding-leak" in codes)
+    return bool(WORDS["added"] in form and is_no_sum)
 
 
 def _alike(given: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
