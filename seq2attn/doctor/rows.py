@@ -179,21 +179,27 @@ def queries(subject: Subject) -> Found:
     # places, if queries attend to each other, also with a sentinel or with the keys
     among = [rows, rows + 1, rows + subject.length]
     if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
-        reach = subject.reach(given, "query").amax(0)  # (L, L)
-        if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
-            reach = reach.triu()
-        most = float((reach - reach.diag().diag()).max())
-        if most > CLOSE:
-            if not _are_normalised(subject, given.query):
-                yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
-        elif subject.seen.all():  # the last query is no later than the others
-            fewer = given._replace(query=given.query[:, :-1])
-            # the first result alone: another may have as many heads as these are queries
-            output = replace(subject, outputs=subject.outputs[:1]).output
-            with contextlib.suppress(Exception):  # what it is given beside them fits all
-                by = subject.difference(output(fewer), output(given)[:, :-1])
-                if by > CLOSE:
-                    yield "queries-mixed", by
+        yield from _mixed(subject, given.query)
+
+
+def _mixed(subject: Subject, query: Tensor) -> Found:
+    """Yield whether a row follows the query (B, L, Dq) of another one, or how many there are."""
+    given = subject.given.free
+    reach = subject.reach(given, "query").amax(0)  # (L, L)
+    if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
+        reach = reach.triu()
+    most = float((reach - reach.diag().diag()).max())
+    if most > CLOSE:
+        if not _are_normalised(subject, query):
+            yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+    elif subject.seen.all():  # the last query is no later than the others
+        fewer = given._replace(query=query[:, :-1])
+        # the first result alone: another may have as many heads as these are queries
+        output = replace(subject, outputs=subject.outputs[:1]).output
+        with contextlib.suppress(Exception):  # what it is given beside them fits all
+            by = subject.difference(output(fewer), output()[:, :-1])
+            if by > CLOSE:
+                yield "queries-mixed", by
 
 
 def _pooled_alike(subject: Subject) -> Found:
