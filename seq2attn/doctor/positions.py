@@ -113,24 +113,21 @@ def blocks(subject: Subject) -> Found:
     """The size of blocks, in which keys or queries are visited, changes no result, if it does not
     change which places a row sees.
     """
-    for attention, numbers in _holders(subject):
-        for name, value in list(numbers.items()):
-            if type(value) is not int or not words(name) & BLOCKS or words(name) & COUNTS:
-                continue
-            by = 0.0
-            for size in (2, 4, subject.length):
-                numbers[name] = size
-                # a new subject each time, as it keeps what it has computed once
-                other = subject.called(attention=attention)
-                with contextlib.suppress(Exception):  # sizes may have to fit
-                    apart = other.difference(other.output(), subject.free.output)
-                    if torch.equal(other.seen, subject.seen):
-                        by = max(by, apart)
-            numbers[name] = value  # as it was
-            # which blocks are selected may rightly depend on their size
-            if by > CLOSE and not _selects(subject):
-                yield "block-size", name, by
-                return
+    for attention, numbers, name, value in _sizes(subject, BLOCKS):
+        by = 0.0
+        for size in (2, 4, subject.length):
+            numbers[name] = size
+            # a new subject each time, as it keeps what it has computed once
+            other = subject.called(attention=attention)
+            with contextlib.suppress(Exception):  # sizes may have to fit
+                difference = other.difference(other.output(), subject.free.output)
+                if torch.equal(other.seen, subject.seen):
+                    by = max(by, difference)
+        numbers[name] = value  # as it was
+        # which blocks are selected may rightly depend on their size
+        if by > CLOSE and not _selects(subject):
+            yield "block-size", name, by
+            return
 
 
 def window_size(subject: Subject) -> Found:
@@ -139,16 +136,13 @@ def window_size(subject: Subject) -> Found:
     """
     if not subject.own.any() or not re.search(OWN_COUNTED, subject.docs):
         return
-    for attention, numbers in _holders(subject):
-        for name, value in list(numbers.items()):
-            if type(value) is not int or value < 1 or "window" not in words(name):
-                continue
-            numbers[name] = FEW
-            with contextlib.suppress(Exception):  # sizes may have to fit
-                most = int(subject.called(attention=attention).seen.sum(1).max())
-                if most == FEW + 1:
-                    yield "window-wide", name, FEW, most
-            numbers[name] = value
+    for attention, numbers, name, value in _sizes(subject, {"window"}):
+        numbers[name] = FEW
+        with contextlib.suppress(Exception):  # sizes may have to fit
+            most = int(subject.called(attention=attention).seen.sum(1).max())
+            if most == FEW + 1:
+                yield "window-wide", name, FEW, most
+        numbers[name] = value  # as it was
 
 
 def _selects(subject: Subject) -> bool:
@@ -156,14 +150,17 @@ def _selects(subject: Subject) -> bool:
     return any(((weights == 0) & subject.seen).any() for weights in subject.free.weights)
 
 
-def _holders(subject: Subject) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield what to call, and a dictionary whose whole numbers the call uses, so that they can be
-    set there: the attributes of each part, then the arguments with their defaults.
+def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:
+    """Yield the sizes with one of these words in their names: what to call, a dictionary that the
+    call takes a size from, so that another one can be set there, the name and the size. They are
+    attributes of each part, then arguments with their defaults.
     """
-    attention = subject.call.attention
-    for part in subject.module.modules():
-        yield attention, vars(part)
-    arguments = subject.arguments.items()
+    attention, arguments = subject.call.attention, subject.arguments.items()
     defaults = {name: one.default for name, one in arguments if type(one.default) is int}
     given = functools.partial(attention, **defaults)
-    yield given, given.keywords
+    holders = [(attention, vars(part)) for part in subject.module.modules()]
+    for called, numbers in (*holders, (given, given.keywords)):
+        for name, value in list(numbers.items()):
+            is_size = type(value) is int and value > 0 and not words(name) & COUNTS
+            if is_size and words(name) & known:
+                yield called, numbers, name, value
