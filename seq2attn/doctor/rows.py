@@ -256,7 +256,7 @@ def _of_query(subject: Subject, given: Inputs) -> float:
     """
     other = given.moved(ALL, "query")
     before, after = subject.run(given).weights, subject.run(other).weights
-    if not before:
+    if not (before and after):
         before, after = subject.results(given), subject.results(other)
     return max(map(gap, before, after))  # of the pairs
 
