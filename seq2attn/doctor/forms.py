@@ -134,7 +134,8 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], li
     early: list[Reading] = []
     late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
-        if not names[name] or role_of(name) or role_by_type(name, said):
+        is_told = name in usual["side"] or role_of(name) or role_by_type(name, said)
+        if not names[name] or is_told:
             continue
         others = {other: is_given for other, is_given in names.items() if other != name}
         may_be_input = name in usual["query"] + usual["keys"]
