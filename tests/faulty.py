@@ -446,6 +446,36 @@ class Attention(nn.Module):
 """a decoder layer"""
 
 
+PAIRS = """\
+import torch
+
+class CausalRows(torch.nn.Module):
+    def forward(self, query, keys, values):
+        query, keys = query.relu() + 1e-3, keys.relu() + 1e-3
+        sums = (keys[..., None] * values[:, :, None]).cumsum(1)
+        total = (query * keys.cumsum(1)).sum(-1, keepdim=True)
+        return (query[:, :, None] @ sums).squeeze(2) / total
+
+Attention = CausalRows
+"""
+"""linear, of a query for each key"""
+PAIRED = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        (q1, q2), (k1, k2) = (
+            layer(x).unflatten(2, (2, 2, -1)).permute(3, 0, 2, 1, 4) for layer in (self.q, self.k)
+        )
+        weights = [(q @ k.mT).softmax(-1) for q, k in ((q1, k1), (q2, k2))]
+        return ((weights[0] - 0.5 * weights[1]) @ x[:, None]).transpose(1, 2).flatten(2)
+"""
+"""the difference of two attentions in each of two heads"""
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
     .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
@@ -651,6 +681,8 @@ empty-row || ONE || -math.inf || -math.inf || -1e30
 causal || SELF || {CLOSED} || closed = apart > 0 || closed = apart > 1
 window || SELF || {CLOSED} || closed = (apart > 0) | (apart < -2) || closed = apart > 0
 window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
+dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
+not-causal || PAIRS || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 sees-ahead || SELF || {CLOSED} || closed = apart > 1 || closed = (apart > 1) | (apart < -1)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ STEP = 1e-3  # of finite differences
 SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
 SHARE = 0.03  # by which a gradient may differ from them
 DROPPED = 0.05  # share of scores that dropout sets to 0, at least
+HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
+FEWEST = 3  # rows of a part of a head
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES
 
@@ -164,17 +167,21 @@ def _gradients(
 def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:
     """Yield which half, third or quarter of the rows of a weight has no gradient while the others
     have one: in a joint projection to queries, keys and values, or to heads of keys, one of them is
-    then not used.
+    then not used. The same of each head, if heads are split before.
 
     rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers, and of heads; a
     part of another size is not a projection.
     """
-    for parts in (2, 3, 4):
-        pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
-        size = len(rows) // parts
-        if any(pieces) and not all(pieces) and size in widths and len(rows) % parts == 0:
+    for parts, heads in product((2, 3, 4), HEADS):
+        size, rest = divmod(len(rows), parts * heads)  # rows of a part
+        if rest or size < FEWEST or (heads == 1 and size not in widths):
+            continue
+        pieces = rows.view(heads, parts, size).any(2).any(0).tolist()
+        if any(pieces) and not all(pieces):
             start = pieces.index(False) * size
-            yield f"rows {start} to {start + size - 1}"
+            each = f" of each {parts * size}" * (heads > 1)
+            yield f"rows {start} to {start + size - 1}{each}"
+            return
 
 
 def unregistered(subject: Subject) -> Found:

@@ -31,6 +31,7 @@ INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
 MOST_WINDOW = 7  # places on the side of a window of an image that is tried
+LOCAL = r"(?i)\blocal|\bwindow"
 FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a window
 
 
@@ -243,7 +244,8 @@ def places(subject: Subject) -> Found:
     is_other = bool(FLAGS["other"] & words(*(name for name, text in given if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
-        is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)
+        is_local = subject.is_local or re.search(LOCAL, subject.docs)
+        is_wrong = is_causal or (0 < never <= FEW and not is_local)
         listed_keys = ", ".join(map(str, hidden))
         yield (
             ("keys-hidden", listed_keys) if is_wrong else ("pattern", "neither causal nor a window")
@@ -303,8 +305,10 @@ def named(subject: Subject) -> Found:
     it, as one of padding alone, (B, S), cannot, or if its weights are causal: then later places
     reach the row in another way.
     """
+    # as many queries as keys: it takes no other number, so they are places of one sequence
+    is_paired = subject.own.any() or subject.queries(subject.given) == subject.length
     ahead = subject.seen.triu(1)  # (L, S)
-    if not subject.own.any() or not ahead.any():
+    if not is_paired or not ahead.any():
         return
     row, key = ahead.nonzero().mT
     extent = int(ahead.sum(1).max()), int((key - row).max())
