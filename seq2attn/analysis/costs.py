@@ -36,7 +36,9 @@ class Counts(NamedTuple):
 
 
 def formulas(n: Sizes) -> dict[str, Counts]:
-    """Return the counts of each score that has a formula."""
+    """Return, of each score that has a formula, `Counts(parameters, scoring, ...)`: operations to
+    score one query, and what the keys of one sequence take.
+    """
     s, d = n.source, n.hidden
     keys = s * d  # numbers in the keys
     dot = 2 * s * d  # a product of D numbers for each key
@@ -83,19 +85,21 @@ class CostRow:
 
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
-    """Count parameters, operations and bytes of each score, by formula. Raises `Seq2AttnError` for
-    a score that has none, as those of plug-ins.
+    """Count what each score costs, by formula: parameters; operations for one query of one
+    sequence; bytes for the whole batch. Raises `Seq2AttnError` for a score without formula, such as
+    a plug-in's.
     """
     known = formulas(sizes)
-    # softmax: subtract, exponential, sum, divide; context: S products of D
+    # for one query: softmax (subtract, exponential, sum, divide) and context (S products of D)
     rest = 4 * sizes.source + 2 * sizes.source * sizes.hidden
     rows = []
     for name in scores:
         if name not in known:
             raise Seq2AttnError(f"no cost formula for {name}; available: {', '.join(known)}")
         counts = known[name]
-        projecting = round(counts.projecting / sizes.target)
-        kept = counts.projected + 2 * sizes.target * sizes.source  # scores and weights
+        projecting = round(counts.projecting / sizes.target)  # once for all L queries: a share
+        # numbers for a sequence: projected keys, and scores and weights of all its queries
+        kept = counts.projected + 2 * sizes.target * sizes.source
         row = CostRow(
             score=name,
             attention_parameters=counts.parameters,

@@ -60,7 +60,7 @@ def saturation_figure(result: Analysis) -> Figure:
 
 
 def gradient_figure(result: Analysis) -> Figure:
-    """Draw the mean and median norm against the scale."""
+    """Draw mean and median norm of the gradient against the scale of the scores."""
     keys = result.settings["keys"]
     title = f"Gradient of the largest of {keys} weights with respect to the scores"
     figure, (panel,) = new_panels(title=title)

@@ -27,8 +27,8 @@ class MaskRow:
 
 
 def window_masks(source: int, target: int, radius: int) -> Analysis:
-    """Compute `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section
-    3.2), as the model has them.
+    """Compute the windows `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al.
+    2015, section 3.2), as the model has them: a row for each window and output position.
 
     local_p learns its centres; here they sweep evenly from the last source position to the first.
     """

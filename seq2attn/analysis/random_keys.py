@@ -178,8 +178,9 @@ class SaturationRow:
 def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Analysis:
-    """Sort the attention weights of `samples` random queries over `keys` random keys, all
-    components N(0, 1).
+    """Measure how far attention is from uniform, for `samples` random queries over `keys` random
+    keys, all components N(0, 1): the largest weight, the share of queries in which it is above
+    `SATURATED`, and the mean weight by rank.
     """
     rows = []
     for name, width in product(scores, widths):

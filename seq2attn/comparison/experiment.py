@@ -144,7 +144,7 @@ def compose_experiment(
 
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
-        name = run_word(file.stem if file else default) or "compare"  # no character is allowed
+        name = run_word(file.stem if file else default) or "compare"  # if no character is allowed
     check_name(name)
     return Experiment(name, source, bases, settings, axes, places, loops)
 
@@ -163,7 +163,7 @@ def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of an experiment file, and where each is written."""
+    """Return the values of an experiment file, and where each is written: key -> `FILE:LINE`."""
     document = read_file(find_config(file))
     values = document.value
     if not isinstance(values, dict):
@@ -178,9 +178,10 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def _add(
     section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Add the keys of the options `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE` to
-    that section of `values`, where they replace those of the file; and to `places`, by key, the
-    option that names it.
+    """Put the keys of options such as `--vary KEY=A,B` into a section of `values`, such as `vary`,
+    where they replace those of the file; and into `places`, for messages: key -> the option.
+
+    texts: what follows `--vary`, `--set` or `--baseline`, each time it is given.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -246,7 +247,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             expanded += numbers
         elif text.startswith("log:") and (int in kinds or float in kinds):
             expanded += _log_grid(text, whole=float not in kinds)
-        else:  # `1-12` too, as a value of evaluation.lengths
+        else:  # as it is; also `1-12` of evaluation.lengths, which is no whole number
             expanded.append(value)
     if not expanded:
         raise Seq2AttnError("no values")

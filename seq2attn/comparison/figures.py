@@ -109,13 +109,14 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
 
 
 def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
-    """Draw the metric by length, or each error rate: each group's mean with its interval, in a band
-    from the worst to the best seed. Groups are moved apart, so that all intervals are visible.
+    """Draw each group's mean with its interval, in a band from the worst to the best seed: at each
+    length of the first family of strings (`Group.main`), or for each error rate of a file. Groups
+    are moved apart sideways, so that all intervals are visible.
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
     ticks = {label: index for index, label in enumerate(labels)}  # label -> place on the x axis
-    trained = {row.length_or_rate for row in rows if row.trained}
+    untrained = ticks.keys() - {row.length_or_rate for row in rows if row.trained}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
         positions = [ticks[row.length_or_rate] + shift for row in group.main]
@@ -138,9 +139,10 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
             color=look.colour,
             lw=2.4,
         )
-    draw_lengths(panel, ticks, ticks.keys() - trained, limit=12)  # panels are narrow
+    draw_lengths(panel, ticks, untrained, limit=12)  # 12 labels, as panels are narrow
     panel.set_xlabel("" if metric.of_file else "string length")
-    if metric.lower_is_better is not False:  # an error rate, or entropy: no share from 0 to 1
+    # an error rate (True) or an entropy (None): its axis does not end at 1, as that of accuracy
+    if metric.lower_is_better is not False:
         _start_at_zero(panel)
 
 

@@ -93,8 +93,8 @@ class Group:
 
     @property
     def overall(self) -> dict[int, float]:
-        """The metric's mean over its rows, such as lengths, by seed. An error rate has one row, of
-        the whole file; of several error rates, the first counts.
+        """Seed -> the mean of the comparison's metric over all families and lengths, or, of a file,
+        its one value. Other error rates do not count. A seed that lacks a value is left out.
         """
         rows = [row for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
@@ -163,10 +163,10 @@ def _summaries(
         for place, values in _by_seed(name, trials).items():
             # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
-            worst = min(values, key=values.__getitem__)  # the seed
-            best = max(values, key=values.__getitem__)
+            worst_seed = min(values, key=values.__getitem__)
+            best_seed = max(values, key=values.__getitem__)
             if metric.lower_is_better:
-                worst, best = best, worst
+                worst_seed, best_seed = best_seed, worst_seed
             yield Summary(
                 *place,
                 metric=name,
@@ -174,10 +174,10 @@ def _summaries(
                 seeds=mean.count,
                 mean=mean,
                 sd=mean.deviation,
-                worst=values[worst],
-                worst_seed=worst,
-                best=values[best],
-                best_seed=best,
+                worst=values[worst_seed],
+                worst_seed=worst_seed,
+                best=values[best_seed],
+                best_seed=best_seed,
                 difference=_difference(values, others.get(place, {}), metric),
                 by_seed=values,
             )

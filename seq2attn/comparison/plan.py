@@ -106,7 +106,8 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         baseline=_resolved(settings.baseline) or trials[0].values,  # by default the first group
         fixed=_resolved(settings.fixed),
     )
-    problems = list(_problems(settings, plan)) or _blocked(trials)  # which reads every run
+    # (`_blocked` comes last, since it reads every run)
+    problems = list(_problems(settings, plan)) or _blocked(trials)
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     return plan

@@ -222,7 +222,10 @@ class Comparison(Tabular):
         return {"group": group.label, **self.fixed, **group.values}
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return plain values for JSON: what was set and measured of each group and trial, and
+        which trials failed or are busy. Left out: how far this call came, `planned` and
+        `stopped_by`.
+        """
         return {
             "experiment": self.name,
             "metric": self.metric,

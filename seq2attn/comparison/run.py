@@ -242,17 +242,18 @@ class Queue:
         self.display.end(trial.name)
 
     def _leave_out_worker(self, trial: Trial, outcome: Outcome) -> bool:
-        """Leave out the worker that refused a trial, and say so once; return True if the trial may
-        be tried again: by other workers, or where none can be left out by whichever gets it.
+        """Leave out the worker that refused a trial, and say so once. Return True if the trial is
+        to be tried again: if there are other workers; or, where no worker can be left out, by
+        whichever gets it, until it was refused `REFUSALS` times.
         """
         if outcome.worker not in self._refusing:
             self._refusing.add(outcome.worker)
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
         self._refusals[trial.name] += 1
-        others = self.workers.leave_out(outcome.worker)
-        if others is None:  # the worker cannot be left out
+        has_others = self.workers.leave_out(outcome.worker)
+        if has_others is None:  # no worker can be left out
             return self._refusals[trial.name] < REFUSALS
-        return others
+        return has_others
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
         """Keep how a trial ended."""

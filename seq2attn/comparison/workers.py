@@ -135,8 +135,8 @@ def _end_with_parent() -> None:
 
 
 def _dask_client(address: str) -> Any:
-    """Connect to the Dask scheduler at `address`. Its workers must be processes of one thread that
-    see the runs directory.
+    """Return a client of the Dask scheduler at `address`. Its workers must be processes of one
+    thread that see the runs directory.
     """
     try:
         import distributed

@@ -180,7 +180,9 @@ def override_list(overrides: Overrides) -> list[str]:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """Return the key and the value of an override; the name of a part is written to `name`."""
+    """Return the key and the value of an override. Of a part, such as `model.attention.score=dot`,
+    the key is that of its name: `model.attention.score.name`.
+    """
     key, equals, text = override.partition("=")
     words = [word.strip() for word in key.split(".")]
     if not equals or not all(words) or len(words) > MAX_LEVELS:
@@ -267,8 +269,9 @@ def _is_in(key: str, section: str) -> bool:
 
 
 def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
-    """Return where the problem's key is written, or else a key below it, one that the problem rests
-    on, or the nearest key above; None if none of them is written.
+    """Return the place of the first of these that is written: the problem's key; a key below it; a
+    key that the problem rests on, or one below that; the nearest key above the problem's. None if
+    none of them is.
 
     places: dotted key -> file and line, or the override.
     """
@@ -334,12 +337,14 @@ def _keys_of(section: type[BaseModel]) -> set[str]:
 def _section_at(
     location: Sequence[Any], section: type[BaseModel], values: Any
 ) -> tuple[type[BaseModel], str]:
-    """Return the section of the config in which the keys at a location are, and the name of the
-    part whose options they are, if they are those of a part. The location
-    `model.attention.history` has the options of the history that `values` choose there.
+    """Return the class whose fields are the keys below `location`, and the name of the part whose
+    options they are, or "" if they are of no part.
 
-    location: words of a key, and numbers in a list of parts. values: of `section`, which choose the
-    parts. Raises `KeyError` if there are no keys at that location.
+    Below `training` are the keys of that section; below `model.attention.history` are the options
+    of whichever history `values` choose.
+
+    location: the words of a key, and numbers in a list of parts. section: the class to start from.
+    values: those of `section`. Raises `KeyError` if there are no keys below that location.
     """
     part = ""
     registry = None  # of the parts among which the value at the last key chooses

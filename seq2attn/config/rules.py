@@ -106,7 +106,7 @@ def _training(config: Config) -> Iterator[Problem]:
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
             "task",
         )
-    if training.select != "wer" and is_drawn:
+    if training.select != "wer" and is_drawn:  # not the default
         yield _problem(
             "training.select",
             f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",

@@ -296,7 +296,7 @@ def all_keys(
     section: type[BaseModel] = Config, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every dotted key that has a value, with its field: those of every architecture, and the
-    options of every part. A key that several of them have is there as often.
+    options of every part. A key that several of them have is yielded for each of them.
 
     section: the model whose keys these are. prefix: what comes before them, such as `model.`.
     """

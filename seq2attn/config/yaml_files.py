@@ -54,9 +54,7 @@ def read_file(path: Path) -> Document:
 
 
 def read_text(text: str, source: str) -> Document:
-    """Read a YAML text; `source` names it in messages. Do not change the value: others get it,
-    too.
-    """
+    """Read a YAML text; `source` names it in messages. Do not change the value: it is cached."""
     try:
         return _document(text)
     except yaml.MarkedYAMLError as error:

@@ -191,7 +191,7 @@ def check_context(subject: Subject) -> Found:
     several times at a position, or read no context.
     """
     model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
-    if not isinstance(attention, Attention) or attention.context.fixed:  # no context is read
+    if not isinstance(attention, Attention) or attention.context.fixed:  # reads no context
         return
     contexts: list[Tensor] = []
     # (`append` returns None, which leaves the context as it is)

@@ -43,8 +43,8 @@ ALL_STEPS_AT_ONCE = {
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Check a part with these options, up to the first rule that it breaks. Returns by the name of
-    each rule how the part breaks it; the empty string if it does not.
+    """Check a part with these options, up to the first rule that it breaks. Returns, for
+    each rule by name, how the part breaks it, or an empty string if it does not.
 
     A task or a loss is checked by itself, another part in tiny models of several settings. `shape`
     is checked in float32, as in training, the others in float64.

@@ -84,8 +84,8 @@ class Subject:
         return results.masked_fill(~real.unsqueeze(2), 0)
 
     def other_padding(self) -> Iterator[Batch]:
-        """Yield the strings with more padding and with another token in it, then with the latter
-        alone.
+        """Yield the batch twice with another token in its padding: first with `EXTRA` positions of
+        padding more, then as wide as it is.
         """
         batch = self.batch
         wider = pad(batch.source, (0, EXTRA))

@@ -117,7 +117,7 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     examples = _draw(task, length)
     if not isinstance(examples, Examples):
         yield "no-examples", call, type(examples).__name__
-    # nobody asks for more after a finding, so all that was checked above holds from here on
+    # (callers stop at the first finding: what was checked above holds from here on)
     counts, target_counts = examples.source_lengths, examples.target_lengths
     yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
     yield from _check_ids(f"{call}: target", examples.target, target_counts, task.target_vocabulary)
@@ -155,16 +155,18 @@ def _call(length: int | None) -> str:
 
 
 def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
-    """Check that ids (DRAWN, T) are those of a vocabulary up to each row's length, then 0."""
+    """Check that each row of ids (DRAWN, T) has symbols of the vocabulary up to its length, and
+    padding, 0, from there on. name: what the ids are, for findings. lengths (DRAWN,).
+    """
     is_right = ids.dtype == torch.int64 and ids.dim() == 2
     if not (is_right and len(ids) == len(lengths) == DRAWN):
         yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
-    # nobody asks for more after a finding, so ids are a matrix from here on
+    # (callers stop at the first finding: ids are a matrix from here on)
     width = ids.size(1)
     shortest, longest = map(int, lengths.aminmax())
     if not 1 <= shortest <= longest <= width:
         yield "ids-lengths", name, shortest, longest, width
-    first, last = len(SPECIAL), len(vocabulary) - 1
+    first, last = len(SPECIAL), len(vocabulary) - 1  # ids of symbols follow the special ones
     is_known = (ids >= first) & (ids <= last)
     wrong = ids[~torch.where(valid_mask(lengths, width), is_known, ids == 0)]
     if len(wrong):

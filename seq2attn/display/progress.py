@@ -68,8 +68,8 @@ def decoding_steps(maximum: int) -> Iterator[int]:
 def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
     """Return the display that suits standard error.
 
-    wanted: False for the display that shows nothing; None for it, too, except on a terminal or in a
-        notebook.
+    wanted: False: the display that shows nothing; None: that one, too, where standard error is
+        neither a terminal nor in a notebook.
     seconds: between two lines about steps where standard error is a pipe or a file.
     """
     console = stderr()

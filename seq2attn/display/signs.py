@@ -37,6 +37,7 @@ def sign(symbol: str, *, plain: bool = False) -> str:
     """
     if symbol in SIGNS:
         return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign
+    # a combining mark, such as an accent, is seen on a letter only
     if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
     return printable(_letter(symbol))

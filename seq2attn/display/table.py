@@ -231,10 +231,11 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, and what was left out because it did not fit on the console.
+        """Return Rich's tables, and what was left out because it did not fit on the console: names
+        of optional columns, or of their intervals.
 
-        Numbers are never broken. A table that is still too wide comes in parts, one below the
-        other, each with the first column.
+        There is one table, unless what is left is still too wide. Then it is cut into several, to
+        be shown one below the other, each with the first column. Numbers are never broken.
         """
         columns = self._texts()
         left_out = _leave_out(columns, console.width)
@@ -247,7 +248,7 @@ class Table:
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
-        # Of a part that is wider than the console, Rich would narrow the columns.
+        # A part may still be wider than the console. Rich would narrow it: widen the console.
         console.width = max(console.width, *map(_width, parts))
         return [self._rich_table(part, console.width) for part in parts], left_out
 

@@ -78,8 +78,8 @@ def first(rule: Rule, subject: Any) -> Finding | None:
 def examine(
     rules: Iterable[Rule], subject: Any, allow: Collection[str], known: set[str]
 ) -> Iterator[Finding]:
-    """Yield what the rules find, but for the codes in `allow`, and for what follows from an earlier
-    finding, as the catalogue says.
+    """Yield what the rules find, without the codes in `allow`, and without what only follows from
+    an earlier finding (`follows` in the catalogue). A rule whose finding `ends` is the last one.
 
     known: codes and groups of earlier findings. Those of the new ones are added, allowed ones too.
     """
@@ -92,7 +92,7 @@ def examine(
         # only now, so that what one rule finds hides nothing else that it finds
         known.update(entries, (entry.group for entry in entries.values()))
         if any(entry.ends for entry in entries.values()):
-            yield finding("unchecked")
+            yield finding("unchecked")  # what later rules need is broken
             return
 
 
@@ -107,5 +107,5 @@ def _found_by(rule: Rule, subject: Any) -> Found:
         raise
     except Exception as error:
         is_named = name in CATALOGUE and CATALOGUE[name].crash
-        # the text of either shows what it needs of these two
+        # either finding's text in the catalogue uses `name`, `by` or both
         yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}

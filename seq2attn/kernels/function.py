@@ -96,7 +96,7 @@ class Kernels:
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
         workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
-        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()
+        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()  # after sizes and tensors
         result: int = function(recurrence)
         return result
 

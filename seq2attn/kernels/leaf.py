@@ -359,8 +359,8 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
 
 
 def _history(history: nn.Module, memory: Memory) -> dict[str, Tensor]:
-    """Return the inputs of a history: those of one convolution over past weights, by which the C
-    computes every history, and for `shift` what it does with moved weights.
+    """Return the inputs of a history: `past_weight`, of one convolution over past weights, by which
+    the C computes every history; and for those that move weights `power`, which sharpens them.
 
     `past_weight` (C, T, M) are the filters of the convolution. It reads C channels, of the last
     weights, the sum of all, and the weights of two steps before, at T offsets around a key; and it

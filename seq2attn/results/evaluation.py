@@ -199,8 +199,8 @@ class Evaluation(Tabular):
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        Words of one source share an answer, so fewer of them are independent: for the interval of
-        the difference, the counts are scaled down to so many.
+        Words of one source share an answer, so they are worth fewer independent ones: for the
+        interval of the difference, the counts are scaled down to that number.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
@@ -218,7 +218,9 @@ class Evaluation(Tabular):
         return Paired(only_a, only_b, sign_flips(differences), difference)
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
-        """Yield the answers of both to each source."""
+        """Yield the answers of both to each source. Raises `Seq2AttnError` if they were not
+        measured on the same words.
+        """
         if not (self.get("wer") and other.get("wer")):
             raise Seq2AttnError("only evaluations on a file of pairs can be paired")
         mine = {answer.source: answer for answer in self.answers}

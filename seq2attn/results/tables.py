@@ -35,7 +35,9 @@ def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
 
 
 def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
-    """Return exact match, with a row for each family and length that any of them has."""
+    """Return exact match: a column for each evaluation, and a row for each family and length that
+    any of them has.
+    """
     places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
         for row in one.by_length("exact_match"):

@@ -122,8 +122,8 @@ class Trainer:
 
     @property
     def ending(self) -> str | None:
-        """The reason why training ended early, for a user; empty if all steps are done, None if it
-        goes on.
+        """Why training is over, for a user: a reason if it ends early, "" if all steps are done.
+        None if it goes on.
         """
         training, progress = self.config.training, self.progress
         target, last = training.target, progress.summary
@@ -156,7 +156,7 @@ class Trainer:
         step = self.progress.step
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == self.span.steps
-        # on a GPU only with the others: reading a number waits until it has computed all before
+        # on a GPU only at logged steps: reading a number waits until all before it is computed
         if logged or self.device.type == "cpu":
             loss, gradient_norm = losses.total.item(), norm.item()
             if not math.isfinite(loss + gradient_norm):  # one of the two is not
@@ -190,7 +190,7 @@ class Trainer:
         if evaluates:
             prove(self.step, batch, step)  # no checkpoint to go on from without a proof
             results = self._evaluate()
-        # at the end, too, which may come before the last of these steps: the evaluation has decided
+        # also at an early end, such as at the target, which this evaluation has just decided
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if evaluates:
@@ -281,10 +281,8 @@ class Trainer:
         self.write_status(state)
 
     def _write_checkpoint(self, which: str, progress: Progress) -> None:
-        """Write a checkpoint.
-
-        Only `last`, to resume from, has the optimiser and the sizes of the records, which depend on
-        interruptions.
+        """Write a checkpoint. Only `last`, to resume from, has the optimiser's state and the sizes
+        of the files of records: these depend on interruptions, and other checkpoints must not.
         """
         tensors = self.model.state_dict(prefix=MODEL)
         state = progress.model_dump(exclude={"positions"}, exclude_none=True)
@@ -309,16 +307,16 @@ class Trainer:
         write_json(self.run.status_file, status)
 
     def _restore(self) -> Progress:
-        """Load weights and optimiser from checkpoint `last`, if there is one. Returns the progress
-        of the run.
+        """Load the weights and the optimiser's state from checkpoint `last`, and return the
+        progress of the run. Without such a checkpoint, nothing is loaded: it begins at step 0.
         """
         path = self.run.checkpoint("last")
         if not path.exists():
             return Progress(step=0)
         checkpoint = load_checkpoint(path, self.model)
         self.model.load_state_dict(checkpoint.part(MODEL))
-        moments = checkpoint.part(OPTIMISER)
-        check_tensors(path, moments, self.step.state, finite=moments)  # all of them are
-        for name, tensor in moments.items():
+        saved = checkpoint.part(OPTIMISER)
+        check_tensors(path, saved, self.step.state, finite=saved)  # all must be finite
+        for name, tensor in saved.items():
             self.step.state[name].copy_(tensor)
         return Progress.model_validate(checkpoint.state)

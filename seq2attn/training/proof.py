@@ -46,7 +46,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     # both draw the same random numbers, since `call` seeds the generators
     formulas = _loss_and_gradients(step, step.formulas, batch, number)
     leaf = _loss_and_gradients(step, step.leaf, batch, number)
-    if largest_error(leaf, formulas) <= 1:
+    if largest_error(leaf, formulas) <= 1:  # 1: the tolerance
         return
     # float32 may be too coarse to decide this: ask again in float64, if a leaf computes in that
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)

@@ -322,7 +322,7 @@ class NewModel(TrainedModel):
         return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
 
     def save_as(self, new: NewRun, state: str) -> Run:
-        """As `save`, to this new run, which then is in this state."""
+        """Do what `save` does, to the run `new`; `state` is what its status.json then says."""
         config, task, device = self.config, self.task, self.predictor.device
         if undefined := not_finite(dict(self.module.named_parameters())):
             raise Seq2AttnError(

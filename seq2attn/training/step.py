@@ -73,15 +73,15 @@ class TrainingStep:
         self._may_read_numbers = device.type == "cpu"
 
     def _place_of_states(self) -> Place | None:
-        """Return the point that the states of the decoder's top layer pass, if a loss asks for
-        them; None if none does.
+        """Return where a hook gets the hidden states of the decoder's top layer, for the losses
+        that read them; None if no loss does.
 
-        Raises `Seq2AttnError` for a model that has no such states.
+        Raises `Seq2AttnError` if a loss reads them and the model has no such states.
         """
         asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
         if not asking:
             return None
-        found = places(self.model).get("decoder.state", [])
+        found = places(self.model).get("decoder.state", [])  # of each layer and tensor of a state
         states = [place for place in found if place.tensor == 0]  # h, not an LSTM's c
         if not states:
             raise Seq2AttnError(
@@ -100,9 +100,10 @@ class TrainingStep:
     # ---- outputs ----
 
     def forward(self, batch: Batch, number: int, part: int = 0) -> Decoded:
-        """Compute the model's outputs in step `number` (from 0), for this part of its batch.
+        """Compute the model's outputs in step `number` (from 0).
 
-        Their random numbers are a function of seed, step and part alone.
+        Their random numbers are a function of seed, step and part alone; part: which part of the
+        step's batch this is, where gradients are accumulated.
         """
         forward = self.leaf
         if forward is None or is_hooked(self.model):
@@ -110,7 +111,7 @@ class TrainingStep:
         return self.call(forward, batch, number, part)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
-        """Compute the outputs with the model itself, whose states are reset."""
+        """Compute the outputs with the model itself; `resets` change its states on the way."""
         with hooked_places(resets.items(), Rank.RESET):
             if self._states is None:
                 return self.model(batch)
