@@ -201,8 +201,8 @@ def _is_straight_through(part: str) -> bool:
 
 
 def _known() -> dict[str, object]:
-    """Return KIND/NAME of every part that can be checked, with its class or where that is: not of
-    tasks that read files.
+    """Return the parts that can be checked, all but tasks that read files: KIND/NAME -> the class,
+    or a text that says where it is.
     """
     known: dict[str, object] = {}
     for kind, registry in CHECKED.items():
