@@ -181,6 +181,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     for part in chosen:
         kind, _, name = part.partition("/")
         if kind == "score" and name != expect:  # with itself nothing is compared
+            # without a code, a text tells of a difference that the weights do not show
             code, text = compare(Sample(*scored(name)), expect, known)
             result = text or "equal"
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})

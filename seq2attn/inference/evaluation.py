@@ -209,7 +209,7 @@ def _batches(
     """Yield `samples` examples of one family and length. They are drawn in blocks, so that a larger
     sample begins with the examples of a smaller one.
     """
-    rows = predictor.rows_at_once(length, all_steps=True)
+    rows = predictor.rows_at_once(length, all_steps=True)  # of each batch, parts of a block
     block = max(1, min(BLOCK, CELLS // length))  # whatever `samples` is: blocks are drawn whole
 
     for first in range(0, samples, block):
