@@ -70,7 +70,7 @@ class ConfigError(Seq2AttnError):
     def __init__(
         self, source: str, problems: Sequence[Problem], *, hint: str | None = None
     ) -> None:
-        """source: what the config is called in the message, such as its file."""
+        """Make the error; source: what the message calls the config, such as its file."""
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
         lines = [f"{source}: {count}", *(f"  {problem}" for problem in problems[:MAX_PROBLEMS])]

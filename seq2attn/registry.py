@@ -73,8 +73,9 @@ class Registry:
         key: str = "name",
         many: bool = False,
     ) -> None:
-        """kind: what messages call a part, such as `score`. default: the part of a config that
-        names none; empty: the first of `entries`. key, many: as the class says.
+        """Make the registry of these entries. kind: what messages call a part, such as `score`.
+        default: the part of a config that names none; empty: the first of `entries`. key, many: as
+        the class says.
         """
         self.kind = kind
         self.default = default or entries[0].name

@@ -117,7 +117,8 @@ def _usage_error(error: Any) -> Seq2AttnError:
     command, path = error.ctx.command, error.ctx.command_path
     if isinstance(error.__cause__, ValidationError):  # of the value of an option
         error.message = sentence(error.__cause__.errors()[0])
-    if possible := getattr(error, "possibilities", None):  # some have the hyphens alone in common
+    # of what Typer suggests, some have only the hyphens in common with what was typed
+    if possible := getattr(error, "possibilities", None):
         wanted = error.option_name.strip("-")
         error.possibilities = [
             one for one in possible if difflib.get_close_matches(wanted, [one.strip("-")])

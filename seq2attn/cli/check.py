@@ -181,6 +181,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     for part in chosen:
         kind, _, name = part.partition("/")
         if kind == "score" and name != expect:  # with itself nothing is compared
+            # without a code, a text tells of a difference that the weights do not show
             code, text = compare(Sample(*scored(name)), expect, known)
             result = text or "equal"
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
@@ -201,8 +202,8 @@ def _is_straight_through(part: str) -> bool:
 
 
 def _known() -> dict[str, object]:
-    """Return KIND/NAME of every part that can be checked, with its class or where that is: not of
-    tasks that read files.
+    """Return the parts that can be checked, all but tasks that read files: KIND/NAME -> the class,
+    or a text that says where it is.
     """
     known: dict[str, object] = {}
     for kind, registry in CHECKED.items():

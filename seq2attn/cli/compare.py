@@ -179,7 +179,7 @@ def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
     from seq2attn.comparison.figures import figure_files
     from seq2attn.plotting.style import check_format
 
-    if plot.is_file():  # one of another format would be taken for a folder
+    if plot.is_file():  # below, a file of no figure's format would be taken for a folder
         check_format(plot)
     files = figure_files(comparison, plot)
     for path in files.values():

@@ -69,7 +69,7 @@ def expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 
 def literals(text: str | None) -> list[Any]:
-    """Return the values of `16,0.5,dot`: numbers, True, False, None, or else texts."""
+    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts."""
     values: list[Any] = []
     for word in text.split(",") if text else ():
         try:

@@ -49,8 +49,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command. An error says which command it is of."""
-        # `multiple`: the same name may take a single value in another command, as `--keys` does.
-        # One name of each option is enough: those in VARIADIC have no other.
+        # Only options that take several values here (`multiple`): `--keys` takes one in another
+        # command. One name of each option is enough: those in VARIADIC have no other.
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
@@ -289,7 +289,8 @@ class Models:
         for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
             _note_checkpoint(trained, self.checkpoint)
-            models.append(trained.searching(search, decoding_steps))  # which say how far one is
+            # `decoding_steps` shows how far a decoding is
+            models.append(trained.searching(search, decoding_steps))
         return models
 
     def search(self, n_best: int = 0) -> BeamSearch | None:

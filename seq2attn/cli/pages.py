@@ -214,7 +214,7 @@ def accuracy(
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
-    # for colours; a config, which also names it, may need a plug-in
+    # for colours; from the status, since to read a config, which has it too, may need a plug-in
     scores = [str(run.status().score) for run in runs]
     if not by_length:
         curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}

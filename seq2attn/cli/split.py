@@ -130,7 +130,7 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     the settings by which the parts are read as FILE was.
     """
     for oddity in oddities(train, form):
-        if oddity.sure:
+        if oddity.sure:  # otherwise `train` would warn of it
             form = replace(form, **oddity.changes)
     recipe = "large"
     if len(train) <= SMALL:

@@ -146,15 +146,20 @@ class Findings:
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
     """Find out what a file is, and which options read it.
 
-    form: the user's own format, which is kept if it reads most lines.
+    form: the user's own format, which is kept if it reads 9 of 10 lines.
+
+    The first of these that fits is told: a kind of file that holds no pairs, such as XML; pairs in
+    the user's format; a kind of file that no delimiter divides, such as glosses; columns, by their
+    delimiter; one of two parallel files, or no file of pairs.
     """
     filled = [line for line in lines if line.strip()] or [""]  # never empty, for what follows
     if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
-    if _net_read(lines, form) > 0.8 * len(filled):  # at most a tenth of the lines is malformed
+    # lines read minus those malformed: 0.9 - 0.1
+    if _net_read(lines, form) > 0.8 * len(filled):
         return _read_with(form, lines, own=form, kind="a file of pairs")
     divided = find_columns(filled, form)
-    # Blanks may as well be those of sentences, so another kind of file is looked for first.
+    # Where a blank would be the delimiter, these may be sentences, and no columns.
     is_doubtful = divided is None or divided[0].delimiter == " "
     if is_doubtful and (found := _recognised(UNDIVIDED, without_comments(filled), path)):
         return found
@@ -206,10 +211,10 @@ def _net_read(lines: Texts, form: Format) -> int:
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return `form` adjusted to a file, and the `_net_read` of the result.
+    """Return `form` adjusted to a file, and its `_net_read`: the lines read minus those malformed.
 
-    It gets a sign of comments if it then reads more lines; and the user's `own` values of `columns`
-    and `strip` if it then reads no fewer: the fewer options differ, the fewer the user has to set.
+    It gets a sign of comments if that raises this number; and the user's `own` values of `columns`
+    and `strip` if they do not lower it: the fewer options differ, the fewer the user has to set.
     """
     tries: list[dict[str, Any]] = []
     for sign in COMMENTS:
@@ -236,7 +241,7 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
         return Findings(kind, [])
     form, parsed, odd = _without_oddities(lines, form)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
-    notes += [str(one) for one in odd if not one.changes]
+    notes += [str(one) for one in odd if not one.changes]  # no option mends these
     bad, read = len(parsed.problems), len(parsed.rows)
     sure = not notes and bad <= max(3, BAD * read)  # 3: in a small file, too
     if bad:
@@ -286,7 +291,8 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
     """Show what a line would be in each of the usual encodings, if at least `BAD` of the lines are
     not UTF-8, else return None; only people know which is right.
     """
-    broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]  # `NOT_PAIRS` says why
+    # bytes that are not UTF-8 were read as surrogates
+    broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]
     if not broken or len(broken) < BAD * len(lines):
         return None
     data = broken[0].encode(errors="surrogateescape")  # the bytes that the file has

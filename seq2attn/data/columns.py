@@ -126,9 +126,9 @@ def without_comments(lines: Texts) -> Texts:
 
 
 def _symbols_after_word(lines: Texts) -> float:
-    """Return the share of lines that a first blank divides into a word and its symbols, such as
-    `cat K AE T`; if what follows the words is no symbols, the share of lines in which it is in
-    another script, such as `cat кат`.
+    """Return the share of lines in which the first blank divides a word from its symbols, such as
+    `cat K AE T`. If the rests of the lines are not symbols, return the share of lines whose rest is
+    in another script than the word, such as `cat кат`.
 
     Symbols are few different ones in all lines together, and hardly any word is one of them.
     """
@@ -306,7 +306,8 @@ def _named(words: Sequence[Column], *, has_features: bool) -> list[Column]:
         targets = [column for column in others if is_name(target_names, column.name)][:1]
         if not sources or not targets:
             continue
-        # A lemma has many forms, unless features say which, but a form has one lemma.
+        # A lemma has many forms, unless features say which, but a form has one lemma: then the
+        # forms are the sources.
         is_lemma = (source_names, target_names) == LEMMAS and not has_features
         if is_lemma and is_one_of_many(sources[0].cells, targets[0].cells):
             return targets + sources

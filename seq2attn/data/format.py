@@ -119,7 +119,7 @@ class Format:
         )
 
     def parse_all(self, lines: Texts) -> "Parsed":
-        """Parse the lines of a file. Raises `Seq2AttnError` if the header lacks a name."""
+        """Parse the lines of a file. Raises `Seq2AttnError` if the header lacks a column."""
         rows = self.rows(lines)
         if self.has_header:
             _, header = next(rows, (0, ""))  # an empty one for a file without lines

@@ -31,7 +31,7 @@ def words_of(file: PairFile) -> Units:
         words[number] = source.partition(FEATURES)[0]
     known = set(words.values())
     for number, word in words.items():
-        base = VARIANT.sub("", word.partition(" #")[0])  # what variants and comments stand behind
+        base = VARIANT.sub("", word.partition(" #")[0])  # without `(2)`, or a comment
         words[number] = normal_form(base if base in known else word, "nfc")
     return words
 
@@ -99,8 +99,8 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     """Return what `shared_with_train` compares: the source's word, the answers, and each other
     column whose values recur, such as concepts; at most `MOST_COLUMNS` of these.
 
-    Each is line number -> values; its key is a part of the sentence, as in "3 share their source
-    with train, 5 their target".
+    Each is a mapping, line number -> values. Its key is what the sentence says of it: "3 share
+    their source with train, 5 their target".
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}
@@ -110,12 +110,14 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
 
     columns = {"share their source with train": sources, "their target": targets}
-    for at in range(form.width):
-        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:  # 2: these
+    for index in range(form.width):
+        # not those of source, target and features; MOST_COLUMNS, beside the two above
+        if index + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
             continue
-        values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
+        values = {number: [normal_form(row[index], "nfc")] for number, row in cells.items()}
         different = len({value for (value,) in values.values()})
-        if 1 < different < 0.9 * len(values):  # not one value, nor, as ids are, a new one a line
-            name = names[at] if names else f"column {at + 1}"
+        # neither the same in all lines nor, like an id, nearly always another one
+        if 1 < different < 0.9 * len(values):
+            name = names[index] if names else f"column {index + 1}"
             columns[f"their {name}"] = values
     return columns

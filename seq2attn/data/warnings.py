@@ -172,8 +172,10 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
     """Warn of a sign, such as a comma, that stands between several answers in some targets. That is
-    sure if these answers are similar, or each in quotes of its own; of a sign with a blank, such as
-    ", ", it is possible, so the user is asked. spaced: targets are symbols with a separator.
+    sure if these answers are similar, or each is in quotes of its own. If not, it is possible only
+    for a sign with a blank, such as ", ", and the user is asked.
+
+    spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences (more than 5 blanks), whose commas are their own

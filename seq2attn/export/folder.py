@@ -169,7 +169,11 @@ def _optimise(model: Any) -> None:
 
 
 def write_folder(folder: Path, trained: TrainedModel) -> None:
-    """Export a model to a new folder. Raises `Seq2AttnError` as `export_graphs` does."""
+    """Write a model to a folder, which is made if need be: its graphs as `.onnx` files; a manifest
+    with its run, config, vocabularies and settings; and README.md, which explains how to run them.
+
+    Raises `Seq2AttnError` as `export_graphs` does.
+    """
     graphs = export_graphs(trained.predictor.model)
     folder.mkdir(parents=True, exist_ok=True)
     write_graphs(folder, graphs, {
@@ -178,7 +182,7 @@ def write_folder(folder: Path, trained: TrainedModel) -> None:
         "config": trained.config.model_dump(mode="json"),
         **manifest(trained.predictor, [graph.graph.name for graph in graphs]),
     })  # fmt: skip
-    card = files("seq2attn.export") / "card.md"
+    card = files("seq2attn.export") / "card.md"  # the same text for every model
     write_atomically(folder / "README.md", card.read_bytes())
 
 

@@ -59,7 +59,7 @@ class Cache(dict[str, NDArray[Any]]):
         axes: Mapping[str, Axes],
         lengths: Mapping[str, Any],
     ) -> None:
-        """arrays, axes: by the name of a quantity; axes: what each dimension counts."""
+        """Keep arrays by the names of their quantities; axes: what each dimension of one counts."""
         super().__init__(arrays)
         self._axes = axes
         self.lengths = lengths
@@ -104,7 +104,7 @@ class Collector:
     """
 
     def __init__(self, model: Model) -> None:
-        """model: the one that is to be looked into."""
+        """Make the hooks that keep what passes the points of `model`."""
         self._groups: dict[str, list[Point]] = {}  # name -> the points that share it
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
@@ -132,7 +132,7 @@ class Collector:
                 if point in self._visits:
                     found.append(by_position(name, self._visits[point]))
             if found:
-                # (B, rows, ...), or with a third axis for the points, as `cache` names it
+                # (B, rows, ...); (B, rows, points, ...) where several points share the name
                 joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
         self._visits.clear()

@@ -105,7 +105,7 @@ class Changes:
 
     def of_attention(self, source: Tensor, lengths: Tensor) -> dict[str, Hook]:
         """Return the hooks of attention's points by their names, in order."""
-        by_name: dict[str, Hook] = {}  # a subclass has others
+        by_name: dict[str, Hook] = {}
         if self.mask_padding is not None:
             valid = valid_mask(lengths, source.size(1))  # (B, S)
             if not self.mask_padding:
@@ -166,7 +166,7 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
-            # the ids that it may mean: it is one, or a symbol's text
+            # the ids that may be meant: `symbol` is an id itself, or the text of one or two
             same = [index for index, one in enumerate(vocabulary.tokens) if symbol in (index, one)]
             if len(same) > 1:  # such as a letter that is called `<eos>`
                 raise Seq2AttnError(

@@ -53,7 +53,7 @@ class Decoding:
     decoding"""
 
     def outputs(self) -> Iterator[list[Output]]:
-        """Yield the outputs for each source that exist, best first."""
+        """Yield for each source a list of those of its K outputs that exist, best first."""
         log_probabilities = self.log_probabilities.tolist()
         scores = self.scores.tolist()
         for row, hypotheses in enumerate(self.tokens.tolist()):
@@ -119,7 +119,7 @@ def greedy_decode(
         decoded, state = model.step(token, state, memory)
         largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
         undefined = undefined | (largest.isnan() & ~finished)  # the maximum is nan if one logit is
-        if write and position in write:  # `<eos>`, too
+        if write and position in write:  # it may be `<eos>`, which ends the output
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
         emitted[:, position] = token

@@ -86,19 +86,19 @@ def evaluate_pairs(
 ) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
-    A word is a different source, or with `tokens` a pair. Of several right answers to a source, the
-    one closest to the model's counts. Confidence intervals treat sources as independent, not words:
-    the pairs of a source share its answer.
+    What is counted, a word, is a different source, or with `tokens` a pair. If a source has several
+    right answers, the model's is compared with the one closest to it. Confidence intervals treat
+    sources as independent, not words: the pairs of a source share its answer.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
     kept = _one_of_each_source(answers, tokens=tokens)
     found = tuple(kept.values())
-    counts = [answer.words for answer in found]
+    counts = [answer.words for answer in found]  # how often each answer counts
     rows = rows_of(
         error_rates(found) | {"loss": loss},  # the loss is of all pairs, whichever counts
         sum(counts),
         length=None,
-        trained=True,  # said of a length; here it keeps the row without an asterisk
+        trained=True,  # lengths that were not trained have an asterisk; this row is of all
         family=None,
         independent=effective_count(counts),
     )
@@ -209,7 +209,7 @@ def _batches(
     """Yield `samples` examples of one family and length. They are drawn in blocks, so that a larger
     sample begins with the examples of a smaller one.
     """
-    rows = predictor.rows_at_once(length, all_steps=True)
+    rows = predictor.rows_at_once(length, all_steps=True)  # of each batch, parts of a block
     block = max(1, min(BLOCK, CELLS // length))  # whatever `samples` is: blocks are drawn whole
 
     for first in range(0, samples, block):

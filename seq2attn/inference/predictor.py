@@ -95,8 +95,8 @@ class Predictor:
         self.model.to(self.device)
 
     def read(self, text: str) -> Source:
-        """Return a text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or
-        has unknown characters.
+        """Return a text as the model reads it, in normal form, and its ids. Raises `Seq2AttnError`
+        if it is empty, too long, or has unknown characters.
         """
         if not isinstance(text, str):
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
@@ -107,8 +107,8 @@ class Predictor:
         return vocabulary.normalised(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
-        """Yield the answers to a stream of texts, in order. Raises as `read` does, before any text
-        of a block is decoded: a block at a time, the stream needs little memory.
+        """Yield the answers to a stream of texts, in order. It is read and decoded a block at a
+        time, to need little memory. Raises as `read` does, before a text of that block is decoded.
 
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
@@ -160,7 +160,7 @@ class Predictor:
         self, lengths: Sequence[int], *, all_steps: bool = False
     ) -> Iterator[list[int]]:
         """Yield groups of sources to decode together, by their indices: at most `rows_at_once`, all
-        of one length. lengths: of all sources, in symbols.
+        of one length. lengths: of all sources, in symbols; all_steps: as for `rows_at_once`.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
 
@@ -280,7 +280,7 @@ class Predictor:
         answers = []
         for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
             hypotheses = []
-            for output in outputs if self.search else ():
+            for output in outputs if self.search else ():  # only a beam search has hypotheses
                 written = write.text(self._symbols(text, output))
                 hypotheses.append(
                     Hypothesis(written, output.log_probability, output.score, output.finished)
@@ -339,8 +339,8 @@ class Predictor:
 
 
 def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """Return one predictor for several, by what a message calls them. Raises `Seq2AttnError` if
-    they cannot decode together.
+    """Return one predictor that averages the probabilities of several, given by the names that a
+    message calls them. Raises `Seq2AttnError` if they cannot decode together.
     """
     (first, reference), *others = predictors.items()
     for name, predictor in others:

@@ -299,8 +299,8 @@ def load_ensemble(
     """Load the models of several runs as one, which averages their probabilities; of a single run,
     its own model.
 
-    The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode
-    together.
+    All else, such as config and task, is the first run's. Raises as `load_run` does, and for runs
+    whose models cannot decode together.
     """
     runs = list({run.path: run for run in runs}.values())  # each once
     models = [load_run(run, checkpoint, device) for run in runs]

@@ -149,7 +149,7 @@ class Attention(AttentionPoints):
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
             allowed = inside & allowed
         allowed = self.allowed(allowed)
-        # not the hooks' `valid`: a history counts a source's tokens by it, whatever is allowed
+        # `memory.valid`, which no hook has changed: a history counts the source's tokens by it
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed, first)
 
         logits = self.scores(self._scores(step, memory.keys))  # (B, L, S)
@@ -248,6 +248,7 @@ class Heads(nn.Module):
             attended.append(head(own_query, own_memory, own_past, first))
         contexts, weights, next_pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
+        # the next past (B, H C, S), or None without a history
         return Attended(torch.cat(contexts, dim=2), mean, _joined(next_pasts))
 
 

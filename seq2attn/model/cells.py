@@ -59,7 +59,7 @@ class Cell(nn.Module):
 
     def initial(self, rows: int) -> State:
         """Return the zero state of `rows` strings, (B, D) each, in the dtype that the next states
-        will have: under autocast a linear map of float32 returns its lower precision.
+        will have: under autocast, which computes float32 in a lower precision, that one.
         """
         like = next(self.parameters())
         dtype, device = like.dtype, like.device.type
@@ -89,7 +89,8 @@ class Cell(nn.Module):
         steps = projected.unbind(1)  # S times (B, ...)
         states = []  # after each step
         for position in positions(len(steps)):
-            if position:  # the caller has called `enter` for the first
+            # hooks may replace a state by which a step is entered; the caller has seen to the first
+            if position:
                 state = self.enter(state)
             state = self.step(steps[position], state)
             states.append(state)
@@ -225,7 +226,7 @@ class Stack(Cell):
                 inputs = self.dropout(inputs)  # (B, D)
             # this layer's tensors follow those of the layers below
             before = state[len(after) : len(after) + cell.state_tensors]
-            # `step`, and what depends on the input; `enter` was called for the whole stack
+            # one step; not `enter`, which was called for the states of the whole stack
             output, layer_state = cell(inputs.unsqueeze(1), before)
             inputs = output.squeeze(1)
             after += layer_state

@@ -104,7 +104,7 @@ class Decoder(nn.Module):
         features = []
         weights: list[Any] = []
         for part in parts:
-            set_position(state.position)
+            set_position(state.position)  # hooks are told at which output position they run
             state = state._replace(cell=self.cell.enter(state.cell))  # which hooks may replace
             state, part_features, part_weights = self.advance(part, state, memory)
             features.append(part_features)

@@ -53,7 +53,9 @@ class HardMonotonicDecoder(Decoder):
         *,
         order: int = 1,
     ) -> None:
-        """order: 1: attention moves on from the last position; 0: it does not depend on it."""
+        """Make the cell and V. order: 1: attention moves on from its last position; 0: it does not
+        depend on where it was.
+        """
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
         self.cell = cells.stack(embedding)
@@ -74,7 +76,7 @@ class HardMonotonicDecoder(Decoder):
         """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
-        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1)
+        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1) log 1, then about log 0
         start = start.to(at_least_float32(memory.values))
         joint = start.expand(rows, width, self.output.out_features)  # (B, S, V)
         return super().begin(first, memory)._replace(joint=joint)
@@ -86,7 +88,7 @@ class HardMonotonicDecoder(Decoder):
 
         States do not depend on alignments, so all L positions are computed together, and only
         `_priors` is a loop. They are computed one by one if attention has a history, which needs
-        it, and if there are no gradients to record, which saves the memory of (B, L, S, V).
+        it, or if there are no gradients to record, which saves the memory of (B, L, S, V).
         """
         one_by_one = state.past is not None or not torch.is_grad_enabled()
         if one_by_one and tokens.size(1) > 1:
@@ -150,9 +152,8 @@ class HardMonotonicDecoder(Decoder):
         tokens: Tensor,
         joint: Tensor | None,
     ) -> Tensor:
-        """Compute log p (B, L, S), p where a symbol is written before it is known, from log w
-        (B, L, S), w the attention weights, and log e (B, L, S, V), e what each source position
-        writes.
+        """Compute log p (B, L, S), the prior p_t(j) of the class, from log w (B, L, S), w the
+        attention weights, and log e (B, L, S, V), what each source position would write.
 
         tokens (B, L): the one before each output position. joint (B, S, V): log (p e) of the output
         position before this call, at which the first of these tokens was written.
@@ -172,7 +173,7 @@ class HardMonotonicDecoder(Decoder):
         for position in range(tokens.size(1)):
             if position:
                 before = priors[-1] + written[:, position - 1]
-            posterior = before.log_softmax(dim=1)  # log q: where it was, now that it is known
+            posterior = before.log_softmax(dim=1)  # log q: where the known token was written
             # p(j) = w_j times the sum over i <= j of q(i) / (w_i + ... + w_S)
             sums = (posterior - onward[:, position]).logcumsumexp(dim=1)
             priors.append(log_w[:, position] + sums)

@@ -64,7 +64,7 @@ class Entry:
         """
         self.called.add(place.name)
         axes = place.point.axes
-        if self.rank != Rank.HOOK:
+        if self.rank != Rank.HOOK:  # one of our own, which changes nothing in place
             return _called(hook, value, value, place, axes)
         if "head" not in axes:
             return _called(hook, value, value.clone(), place, axes)
@@ -80,12 +80,14 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
     """Call a hook, and return what stands in place of `value` from now on.
 
     given: what the hook gets, the value or a copy of it; axes: its dimensions after the batch.
+    `at.first` tells the hook the position at which the model now computes, `position_here`.
     Raises `Seq2AttnError` if the hook returns anything but None or a tensor that fits, and if it
     changes a value that is fixed.
     """
     at = At(**vars(place), value=given, axes=axes, first=position_here.get())
     new = hook(given, at)
-    position_here.set(at.first)  # the hook may have computed something else with this model
+    # back to this value's position: a hook may itself run the model, which sets others
+    position_here.set(at.first)
     if new is None:
         new = given  # perhaps changed in place
     elif not isinstance(new, Tensor) or (new.shape, new.dtype) != (value.shape, value.dtype):
@@ -147,7 +149,9 @@ def _takes_two(hook: Any) -> bool:
 def named_hooks(
     model: nn.Module, hooks: Mapping[str, Hook], rank: Rank
 ) -> contextlib.AbstractContextManager[Entry]:
-    """As `hooked_places`, with public names of points that the model has."""
+    """Call hooks as `hooked_places` does: each at all the places that share its public name, such
+    as those of several heads. The model must have these names.
+    """
     known = places(model)
     entered = []
     for name, hook in hooks.items():

@@ -92,7 +92,8 @@ class At(Place):
     axes: Sequence[str]
     """its dimensions after the batch"""
     first: Any
-    """the position of the first row; in an exported graph a tensor ()"""
+    """the position of the value's first row, from 0: a step of the output, or in the encoder one of
+    the source; in an exported graph a tensor ()"""
 
     @property
     def positions(self) -> range:
@@ -152,7 +153,7 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
             head = of_head
-            # (a Transformer's points, one of `each` layer, pass all heads together: None)
+            # (None stays in a Transformer, whose points, one for each layer, pass all heads)
             if head is None and name.startswith("attention.") and point.each != "layer":
                 head = 0  # the only one
             # A stack of cells also has the points of its cells as its own. The cell comes later, so

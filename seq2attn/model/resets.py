@@ -55,7 +55,7 @@ def draw_resets(
 
     encoder, decoder: the probability that one of their states does; nothing is drawn for 0.
     first: the encoder's initial states too, so that positions cannot be recognised by their
-        distance from the start. The decoder's initial state, which the encoder gives, always is.
+        distance from the start. The decoder's initial state always takes part.
     """
     resets: dict[Point, Reset] = {}
     if encoder > 0:
@@ -65,7 +65,7 @@ def draw_resets(
             if cells[0] is not None:  # None: the encoder reads forwards only
                 resets |= _draw(random, cells, source, encoder, first=first)
     if decoder > 0:
-        # always also the first, which is no mark of the start: the encoder made it
+        # its initial state is one like the others: the encoder made it
         resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, first=True)
     return resets
 

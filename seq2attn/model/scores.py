@@ -64,8 +64,8 @@ class Score(nn.Module):
         """Score as `forward` does, with features (B, L, S, feature_width) of each key from a
         history.
 
-        The default: they are added to the scores. now: the `AttentionStep` by that name if
-        `sees_now`, else nothing.
+        By default one feature (feature_width 1), which is added to the score. now: the
+        `AttentionStep` by that name if `sees_now`, else nothing.
         """
         return self(query, keys, **now) + features.squeeze(3)
 

@@ -89,7 +89,8 @@ class Transformer(Model):
         set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
-        # (B H, S, S) for each row, head and query: for a mask (B, S) torch imports its compiler
+        # True = padding, (B H, S, S) for each row, head and query: with a mask (B, S), which would
+        # do, torch imports its compiler
         masked = ~valid[:, None, None].expand(-1, self.heads, source.size(1), -1).flatten(0, 1)
         for layer in self.encoder:
             states = layer(states, src_mask=masked)

@@ -227,8 +227,8 @@ class _Writer:
         return self.known[key]
 
     def argument(self, value: Any) -> Any:
-        """Return an argument as a JSON value: of infinities and NaN, which JSON lacks, what
-        `Number` in JavaScript reads as these.
+        """Return an argument as a JSON value. Infinities and NaN, which JSON lacks, become a text
+        that `Number` in JavaScript reads as such.
         """
         if isinstance(value, fx.Node):
             return self.values[value]

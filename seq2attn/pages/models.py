@@ -209,8 +209,8 @@ def _describe(part: Any) -> dict[str, str]:
 
 
 def _examples(task: Task, first: Sequence[str]) -> list[str]:
-    """Return `first`, then those of `WORDS` whose letters a task on strings all has, then
-    strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
+    """Return `first`, then, for a task on strings, those of `WORDS` that it has all letters of,
+    then strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
     """
     vocabulary = task.source_vocabulary
     # without letters no word is one of the task

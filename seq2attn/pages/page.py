@@ -132,6 +132,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "examples": page_model.examples,
         "parts": page_model.parts,
         "trained": [task.min_length, task.max_length],
+        # with a rule, the page computes them itself
         "answers": {} if rule else _answers(task, page_model.examples),
         "graphs": graphs,
         "training": training,

@@ -176,7 +176,8 @@ class _Module(nn.Module):
 def trace(model: nn.Module, function: Function, other: Function) -> Traced:
     """Trace one function.
 
-    other: the same function, with example inputs of other sizes.
+    other: the same function, with example inputs of other sizes: where the two differ, the graph
+        takes any size.
     """
     dynamic = {}
     for name, tensor in function.inputs.items():

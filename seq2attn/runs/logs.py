@@ -39,7 +39,9 @@ def last_step(run: Run) -> int:
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
-    """Read the attention maps of the same strings, by step; empty for a run that has none."""
+    """Read the attention maps recorded in training, by step, each time of the same strings; empty
+    for a run that has none.
+    """
     lines = list(read_records(Snapshot, run.attention_file))
     for line in lines:
         if line.strings != lines[0].strings:
@@ -88,8 +90,8 @@ def evaluations(
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """Return a text that says what the newest accuracy by length is, and that; None if there is
-    none.
+    """Return the newest accuracy by length, after a text that says where it comes from; None if
+    there is none.
 
     It is what `eval` measured: the newest row of each kind from all calls that measured the same
     weights on the same data as the last call. Without any, it is the last evaluation in training.

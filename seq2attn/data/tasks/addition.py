@@ -31,8 +31,8 @@ class Addition(Task):
         self.max_length = 2 * max_digits + 1
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw two numbers of uniformly many digits. None begins with 0: since numbers are written
-        from their last digit to their first, it is the digit written last that is not 0.
+        """Draw two numbers of uniformly many digits. No number begins with 0: since it is written
+        from its last digit to its first, the digit that is written last is not 0.
         """
         shortest, longest = self.min_digits, self.max_digits
         if length is not None:

@@ -66,7 +66,8 @@ class StringTask(Task):
         return type(self).examples is StringTask.examples
 
     def share_drawn(self, length: int, examples: int) -> float | None:
-        """Return the expected share of all strings of this length that so many examples contain.
+        """Return the expected share of all strings of this length that so many examples contain;
+        None if strings are not equally likely.
 
         Of n examples of this length, each is a given string with probability p. How often it is
         drawn is then about Poisson-distributed with mean n p, so it occurs with probability
