@@ -446,7 +446,7 @@ class Attention(nn.Module):
 """a decoder layer"""
 
 
-PAIRS = """\
+STEPWISE = """\
 import torch
 
 class CausalRows(torch.nn.Module):
@@ -454,7 +454,7 @@ class CausalRows(torch.nn.Module):
         query, keys = query.relu() + 1e-3, keys.relu() + 1e-3
         sums = (keys[..., None] * values[:, :, None]).cumsum(1)
         total = (query * keys.cumsum(1)).sum(-1, keepdim=True)
-        return (query[:, :, None] @ sums).squeeze(2) / total
+        return torch.einsum("bld,blde->ble", query, sums) / total
 
 Attention = CausalRows
 """
@@ -682,7 +682,7 @@ causal || SELF || {CLOSED} || closed = apart > 0 || closed = apart > 1
 window || SELF || {CLOSED} || closed = (apart > 0) | (apart < -2) || closed = apart > 0
 window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
 dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
-not-causal || PAIRS || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
+not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 sees-ahead || SELF || {CLOSED} || closed = apart > 1 || closed = (apart > 1) | (apart < -1)

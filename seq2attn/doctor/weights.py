@@ -75,7 +75,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
         return "negative"
     others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
     for axes in OTHERS:
-        if all(weights.size(axis) > 1 for axis in axes):
+        # after a softmax over another axis, sums over the keys differ from row to row
+        if spread > EXACT and all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
 
