@@ -32,7 +32,7 @@ def configs():
     for choices in COMBINATIONS:
         if not met.issuperset(choices.items()):
             met.update(choices.items())
-            yield config_of(choices)
+            yield config_of(**choices)
 
 
 CONFIGS = list(configs())
