@@ -18,7 +18,7 @@ DRIVER = shutil.which("chromedriver")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-software-rasterizer --disable-quic "
     "--no-first-run --disable-sync --disable-background-networking --disable-component-update "
-    "--disable-dev-shm-usage"
+    "--disable-dev-shm-usage --renderer-process-limit=1 --js-flags=--single-threaded"
 ).split()
 RESTART = """
 if (state.tour !== null) leave();

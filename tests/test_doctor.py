@@ -55,7 +55,8 @@ def is_found(case, source):
     return case.code in (codes[:1] if level == "fault" else codes)
 
 
-FIRST = {case.code: case for case in reversed(CASES)}.values()
+# by default the first case of each fault: what is less is examined to the end, which takes longer
+FIRST = {one.code: one for one in reversed(CASES) if CATALOGUE[one.code].level == "fault"}.values()
 EACH_CASE = pytest.mark.parametrize(
     "case",
     [

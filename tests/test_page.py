@@ -318,6 +318,7 @@ def test_a_page_writes_neither_padding_nor_the_start(browser, tmp_path, predicto
     assert set(browser.run(f"return {shown}")) <= {*"abcdefghij", "⏎"}
 
 
+@pytest.mark.slow
 def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
     """On a page whose other model has none of them."""
     fixed = make_shown("mechanisms.yaml model.decoder=hard_monotonic")

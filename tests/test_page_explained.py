@@ -268,6 +268,7 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
     assert run(f"{take} return [state.text, document.activeElement.id]") == ["cab", "text"]
 
 
+@pytest.mark.slow
 def test_the_first_screen_has_map_step_and_likeliest(show):
     for width, height in ((1024, 768), (1440, 900)):
         run = show("scaled", width, height)
@@ -327,6 +328,7 @@ def test_everything_to_use_has_a_name(show, browser):
         assert all(("group", label) in told for label in labels)
 
 
+@pytest.mark.slow
 def test_colour_is_never_the_only_sign(show):
     """Each state also has a letter, a mark, a line or a weight of its own."""
     run = show("both", fragment="write=0,5&force=0,1,0.8&ban=2")
@@ -368,6 +370,7 @@ def test_colour_is_never_the_only_sign(show):
     assert up == [True, False]  # negative numbers hang below the middle
 
 
+@pytest.mark.slow
 def test_the_tour_hides_nothing_that_it_speaks_of(show):
     for width, height in ((1024, 768), (1440, 900)):
         run = show("scaled", width, height)

@@ -83,11 +83,11 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 
 ASKED = [  # page, stops, the guess to press, and what comes of it
-    ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
     ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
-    ("order", 3, 0, "“bahdanau”: right. The boxes stand in the order in which they are computed"),
 ]  # fmt: skip
 MORE = [
+    ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
+    ("order", 3, 0, "“bahdanau”: right. The boxes stand in the order in which they are computed"),
     ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
     ("general", 1, 3, "“neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)"),
     ("width", 2, 1, "“narrow”: wrong, it is “wide”. narrow writes eoanhu. Step 2 is the first"),
@@ -206,6 +206,7 @@ def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
     assert f"Of 40 random strings of this length, 40 ({one}) and 40 ({other}) are right." in asked
 
 
+@pytest.mark.slow
 def test_a_position_that_coverage_forgets_is_read_again(opened):
     run = opened("coverage")
     answers = "views.map(view => answerOf(view))"
@@ -231,6 +232,7 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
     assert run(f"return [{answers}[1], isChanged()]") == ["deersst", False]
 
 
+@pytest.mark.slow
 def test_bars_follow_the_chosen_column(opened):
     run = opened("bottleneck", 1100)
     column = "winner.columns[winner.position()].symbol"
@@ -298,6 +300,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert_no_way_back(run, 1, "1, 2, 3, 4, 5")
 
 
+@pytest.mark.slow
 def test_hard_monotonic_attention_cannot_reverse(opened):
     run = opened("stuck", strings=40)
     told = run(f"{press(0, 1)} return {TOLD}")
@@ -353,6 +356,7 @@ def test_one_number_says_how_many_positions_are_empty(opened):
     assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
 
 
+@pytest.mark.slow
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     run = opened("unmasked")
     lesson = (DOCS / "lesson.md").read_text("utf-8")

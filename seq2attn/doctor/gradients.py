@@ -22,7 +22,7 @@ DROPPED = 0.05  # share of scores that dropout sets to 0, at least
 HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
 FEWEST = 3  # rows of a part of a head
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
-MASKS = ROLES["mask"] | CACHES
+MASKS = ROLES["mask"] | CACHES | {"bias"}
 
 
 def gradient(subject: Subject) -> Found:
