@@ -113,7 +113,7 @@ const PAIR_STOPS = [
       right: from the end it went nowhere.
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
-          ? `This task goes to the right, too. ${sampled()} ${longest()}
+          ? `This task goes right, too. ${sampled()} ${longest()}
       Does every task?`
           : `Reversing begins at the end: the rest only the state can
       tell («studies/leaderboard.html|after longer training»).`
@@ -173,8 +173,8 @@ const PAIR_STOPS = [
       ${trained[1] + 6}?`,
     press: "Type a longer one",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
-    tell: () => `${sampled()} Without a window, models trained as on the
-      page “window” have none of 1,000 right
+    tell: () => `${sampled()} Without a window, a model trained as on the
+      page “window” has none of 1,000 strings of 18 letters right
       («site/models.html|commands»): a window that leads to the right
       place does so in longer strings, too. Here it saves no time: a
       step reads at most 2 R + 1 positions, but all scores are computed.
@@ -201,8 +201,8 @@ const PAIR_STOPS = [
     },
     tell: () => `It now writes ${answerOf(winner)}: step
       ${state.step + 1} reads there again, and one
-      ${less(rightText(winner), answerOf(winner))} is left out. What
-      coverage is for: to read nothing twice, and leave nothing out.
+      ${less(rightText(winner), answerOf(winner))} is left out. Coverage
+      is there to read nothing twice, and leave nothing out.
       ${sampled()} That may be luck; on the page “coverage”, .738 and
       .889 of 1,000 strings of 12 letters are not
       («site/models.html|commands»). After the tour, try other words and
@@ -247,7 +247,7 @@ const PAIR_STOPS = [
     act: () => chooseFirstWrong(views.at(-1)),
     tell: () => `They write ${each(view => answerOf(view))}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
-      Other strings may be answered otherwise: type some. «ranking.html|Which
+      Other strings may differ: type some. «ranking.html|Which
       score is better: guess for all seven, on four tasks».`
   }
 ]
