@@ -42,6 +42,16 @@ def best_by_hand(values):
     return {score for score, shares in values.items() if wilson(max(shares), 1) >= lowest}
 
 
+def worst_by_hand(families):
+    """What is said of a score: the kinds of strings that it has least right, over all seeds."""
+    names = {"unary": "of one letter", "two_letter": "of two letters", "runs": "in runs"}
+    means = {family: statistics.mean(seeds.values()) for family, seeds in families.items()}
+    worst = [names.get(family, family) for family in means if means[family] == min(means.values())]
+    if len(worst) == len(means):
+        return "all kinds alike"
+    return "worst: " + " and ".join(worst)
+
+
 def test_which_score_is_better_is_guessed_box_by_box(browser):
     browser.resize(1366, 704)
     browser.open(ROOT / "docs/ranking.html")
@@ -50,7 +60,7 @@ def test_which_score_is_better_is_guessed_box_by_box(browser):
         run(f"return [...document.querySelectorAll('.mean, .said, .tally')].some({SEEN})") is False
     )
     counts = dict.fromkeys(STUDY["parameters"], 0)
-    read = "label => [label.textContent.trim(), label.className]"
+    read = "label => [label.textContent.trim(), label.className, label.title]"
     places = list(itertools.product(("random", "worst"), STUDY["values"]))
     for number, (kind, task) in enumerate(places):
         tally = run("return document.querySelector('.tally').checkVisibility()")
@@ -63,16 +73,19 @@ def test_which_score_is_better_is_guessed_box_by_box(browser):
             f"{box} box.querySelector('input').click(); "
             f"return [...box.querySelectorAll('label')].map({read})"
         )
-        for text, marked in labels:
+        for text, marked, title in labels:
             score, mean = re.match(r"([a-z_]+)(.+)", text).groups()
             assert float(mean) == pytest.approx(statistics.mean(values[score]), abs=0.0051)
             assert bool(marked) == (score in best), (kind, task, score)
+            assert title == (worst_by_hand(scores[score]) if kind == "worst" else "")
             counts[score] += score in best
     said = "".join(name for role, name in browser.spoken() if role == "StaticText")
     assert f"among the best in {counts['dot']} of 8 boxes" in said  # the first of each box
     for score, count in counts.items():
         assert f"{score} ({STUDY['parameters'][score]:,} parameters): {count} of 8" in said
     assert run("return document.querySelector('.end').checkVisibility()")
+    edges = "const box = selector => document.querySelector(selector).getBoundingClientRect(); "
+    assert run(f"{edges} return box('#worst-sort').bottom <= box('.tally').top")  # not covered
     everywhere = {score for score, count in counts.items() if count == 8}
     concluded = run("return document.querySelector('.end').textContent")
     assert ("no score is among the best in every box" in concluded) == (not everywhere)

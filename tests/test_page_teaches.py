@@ -137,8 +137,11 @@ def test_a_card_does_not_tell_what_a_later_one_asks(opened):
     told, *seen = run(f"{press(3)} return [{TOLD}, {shown}, {rows}]")
     assert seen == [[True, *[False] * 4, True]] * 2
     assert "elleh" not in told
-    assert "elleh" in run(f"{press(4)} return answerOf(views[0])")
+    heading = "views[0].find('.answer h3').textContent"
+    assert run(f"return {heading}") == "answer"  # not judged while steps are hidden
+    assert "elleh" in run(f"{press(5)} return answerOf(views[0])")
     assert run(f"return {shown}") == [True] * 6
+    assert run(f"return {heading}") == "with your changes · ✗ wrong · right is olleh"
     run = opened("order")  # how much step 1 looks at each position
     told, seen = run(f"{press(0)} return [{TOLD}, {rows}]")
     assert seen == [False, True, *[False] * 4]
@@ -297,7 +300,9 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     )
     numbers = "views[1].now.steps.flatMap(step => Array.from(step.weights.data))"
     assert run(f"return {numbers}") == pytest.approx([0, 0, 0, 0, 1] * 6, abs=1e-9)
-    assert_no_way_back(run, 1, "1, 2, 3, 4, 5")
+    told = assert_no_way_back(run, 1, "1, 2, 3, 4, 5")
+    assert "Of 4 random strings of this length, 4 (soft) and 4 (hard) are right." in told
+    assert "Of 4 of 6 symbols, 4 (soft) and 3 (hard) are right." in told
 
 
 @pytest.mark.slow
@@ -319,6 +324,7 @@ def assert_no_way_back(run, stop, moves):
     weights = run("return Array.from(oneWay().now.steps[1].weights.data)")
     assert weights[0] < 1e-6
     assert sum(weights) > 0.98
+    return told
 
 
 def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
@@ -417,7 +423,10 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
     assert run(f"return {last}") == [0, 1, 0, 0, 0]
-    told = run(f"{press(4)} return {TOLD}")
+    told = run(f"{press(4, 1)} return {TOLD}")
+    assert told.startswith("You guessed “no”: right. The answer was ananab and is now ananaba.")
+    assert run(f"return {SIGNS}") == [*["none"] * 6, "✗", "≠"]  # the end comes one letter late
+    told = run(f"{press(5)} return {TOLD}")
     rows = "result => Array.from(views[0][result].steps[1].weights.data)"
     before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
     said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
@@ -457,6 +466,28 @@ def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
     told, now = run(f"{press(0)} return [{TOLD}, {reads}]")
     assert now == "e"
     assert told.startswith("You guessed “e”: right. Step 2 now reads e, the right letter, whatever")
+
+
+def test_letters_after_mistakes_and_whole_strings_are_two_effects(opened):
+    run = opened("letters")
+    exam = "{given: 0.57, own: 0.4, whole: 0}"
+    told = run(f"training.exams = [[300, [{exam}]]]; return flowing(LEARNING_STOPS[2].tell({{}}))")
+    assert "57 % are right after the right ones, 40 % after its own" in told
+    whole = f"{100 * 0.57**6:.0f} % of strings would be; after its own, 0 % are."
+    assert f"And a string needs all 6: with each right in 57 %, by chance, {whole}" in told
+
+
+def test_what_lies_outside_a_window_comes_another_way(opened):
+    run = opened("window", strings=40)
+    moved = "undoAll(); setWeight(t, j, 1); return answerOf(views[0])"
+    answers = f"t => [0, 1, 2, 3].map(j => {{{moved}}})"
+    told = run(f"{press(1)} return {TOLD}")
+    assert "Give any position of step 1 all attention: forwards writes the same." in told
+    first, second = run(f"return [0, 1].map({answers})")
+    assert first == ["etta"] * 4
+    assert {"etha", "etat"} <= {*second}  # what step 2 reads can be moved
+    told = run(f"{press(2)} return {TOLD}")
+    assert "Of 40 random strings of this length, 0 (forwards) and 40 (reversed) are right" in told
 
 
 def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):

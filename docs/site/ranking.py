@@ -13,7 +13,16 @@ KEPT = Path(__file__).parents[1] / "studies/scores.json"
 EXAMPLES = {"reverse": "olleh", "copy": "hello", "sort": "ehllo", "duplicate": "hellohello"}
 KINDS = {  # a row of boxes -> its heading
     "random": "On random strings, as in training",
-    "worst": "On the kind that each does worst: random, of one letter, of two, in runs, sorted ...",
+    "worst": "On the kind that each does worst, often of one letter (point at a score)",
+}
+FAMILIES = {
+    "random": "random",
+    "unary": "of one letter",
+    "periodic": "periodic",
+    "two_letter": "of two letters",
+    "palindrome": "palindromes",
+    "sorted": "sorted",
+    "runs": "in runs",
 }
 
 
@@ -41,9 +50,20 @@ def by_seed(families: dict[str, dict[str, float]], kind: str) -> dict[str, float
     return {seed: min(family[seed] for family in families.values()) for seed in families["random"]}
 
 
-def boxes() -> dict[tuple[str, str], dict[str, dict[str, float]]]:
+def worst_kind(families: dict[str, dict[str, float]]) -> str:
+    """Return on which kind of strings a score is worst, in the mean of the seeds."""
+    means = {family: sum(seeds.values()) for family, seeds in families.items()}
+    lowest = min(means.values())
+    if lowest == max(means.values()):
+        return "all kinds alike"
+    worst = [FAMILIES[family] for family, mean in means.items() if mean == lowest]
+    return f"worst: {listed(worst)}"
+
+
+def boxes(
+    values: dict[str, dict[str, dict[str, dict[str, float]]]],
+) -> dict[tuple[str, str], dict[str, dict[str, float]]]:
     """Return (kind, task) -> score -> seed -> exact match."""
-    values = json.loads(KEPT.read_text("utf-8"))["values"]
     return {
         (kind, task): {score: by_seed(families, kind) for score, families in scores.items()}
         for kind in KINDS
@@ -74,9 +94,9 @@ def short(value: float) -> str:
     return f"{value:.2f}".removeprefix("0")
 
 
-def box(kind: str, task: str, values: dict[str, dict[str, float]]) -> str:
+def box(kind: str, task: str, values: dict[str, dict[str, float]], worst: dict[str, str]) -> str:
     """Return a box of the page: a guess among the scores, which uncovers a bar for each, a line
-    from the lowest to the highest seed, and the mean.
+    from the lowest to the highest seed, and the mean. worst: what to say of a score's worst kind.
     """
     best = best_of(values)
     rows = []
@@ -84,9 +104,10 @@ def box(kind: str, task: str, values: dict[str, dict[str, float]]) -> str:
         mean = sum(seeds.values()) / len(seeds)
         low, high = min(seeds.values()), max(seeds.values())
         is_best = ' class="best"' if score in best else ""
+        title = f' title="{worst[score]}"' if kind == "worst" else ""
         line = f"left: {100 * low:.0f}%; width: {100 * (high - low):.0f}%"
         rows.append(
-            f'    <label{is_best}><input type="radio" name="{kind}-{task}"> {score}'
+            f'    <label{is_best}{title}><input type="radio" name="{kind}-{task}"> {score}'
             f'<span class="track"><i style="width: {100 * mean:.0f}%"></i>'
             f'<u style="{line}"></u></span><span class="mean">{short(mean)}</span></label>\n'
         )
@@ -113,16 +134,18 @@ def conclusion(best: dict[tuple[str, str], list[str]]) -> str:
 
 def ranking_page(page: str) -> str:
     """Return the page, given its markup."""
-    found = boxes()
+    study = json.loads(KEPT.read_text("utf-8"))
+    found = boxes(study["values"])
     best = {place: best_of(values) for place, values in found.items()}
     parts, counts = [], []
     for (kind, task), values in found.items():
         if task == next(iter(EXAMPLES)):
             parts.append(f"  <h2>{KINDS[kind]}</h2>\n")
-        parts.append(box(kind, task, values))
+        worst = {score: worst_kind(families) for score, families in study["values"][task].items()}
+        parts.append(box(kind, task, values, worst))
         names = " ".join(best[kind, task])
         counts.append(f"#{kind}-{task}:has(:checked) {{ counter-increment: guessed {names}; }}\n")
-    parameters = json.loads(KEPT.read_text("utf-8"))["parameters"]
+    parameters = study["parameters"]
     rows = []
     for score, number in parameters.items():
         counts.append(

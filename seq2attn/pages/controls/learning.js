@@ -37,8 +37,7 @@ const LEARNING_STOPS = [
     press: "Force the right letters",
     act: forceRight,
     tell: view => `Step 2 now reads ${rightText(view)[0]}, the right
-      letter, whatever step 1 would have written: the letters of the
-      answer are now yours. You have just done teacher forcing. In
+      letter, whatever step 1 would have written: teacher forcing. In
       training all steps read the right letter before them; in use
       there is nobody to force it.`
   },
@@ -59,9 +58,8 @@ const LEARNING_STOPS = [
       are right, all as long as the longest of training. Of so few,
       shares less than 20 % apart may be luck: set Seed to 2, press
       Train, and see whether it holds. This is who learns faster, not
-      what either can learn: clear “Stop at” and train on. The other
-      one may follow soon, or need many times as long. (The loss may
-      jump up, and the share down with it: both come back.) ${
+      what either can learn: clear “Stop at” and train on: the other
+      one may follow. ${
         bothAttend()
           ? `«root.html#${views[0].spec.name}|Why one learns faster».`
           : ""
@@ -86,13 +84,16 @@ const LEARNING_STOPS = [
     act: trainForStop,
     tell: ({attends}) => {
       const [{given, own, whole}] = latest()
-      return `In strings of ${data.models[0].trained[1]} letters,
-      ${percent(given)} of the letters are right after the right ones,
-      ${percent(own)} after its own. And ${percent(whole)} of the
-      strings are right after its own: all letters have to be. ${
+      const length = data.models[0].trained[1]
+      return `Two effects. Of the letters, ${percent(given)} are right
+      after the right ones, ${percent(own)} after its own: a wrong one
+      misleads the next. And a string needs all ${length}: with
+      each right in ${percent(given)}, by chance,
+      ${percent(given ** length)} of strings would be; after its own,
+      ${percent(whole)} are. ${
         attends
           ? "Attention reads each where it stands: few are wrong"
-          : "All share one vector: many are wrong, and mislead the next"
+          : "All share one vector: many are wrong"
       }.`
     }
   },
@@ -112,8 +113,7 @@ const LEARNING_STOPS = [
     tell: view => `After its own letters it wrote
       ${answerOf(view, view.before)}, with
       ${rightLetters(view, view.before)} of ${view.count} letters right.
-      The letters on the page are now yours; after these it would write
-      ${ownText(view)}, with ${rightLetters(view, view.now)} right. A
-      wrong letter misleads the next.`
+      After the right ones it would write ${ownText(view)}, with
+      ${rightLetters(view, view.now)} right.`
   }
 ]

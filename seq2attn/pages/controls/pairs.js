@@ -17,7 +17,7 @@ const PAIR_STOPS = [
     ask: () => `Both were trained on the task
       ${blank().spec.about.task}. A step attends, which gives the
       context c, and its cell f makes the new state. Which one's cell
-      reads the c of its own step? See the order of the boxes.`,
+      reads the c of its own step?`,
     press: "Uncover step 2",
     act: draw,
     tell: () => `The boxes stand in the order in which they are
@@ -85,12 +85,11 @@ const PAIR_STOPS = [
       const {j} = strongest(view, 1, view.before)
       return those(one => strongest(one, 1).j === j)
     },
-    ask: view => `Both were trained on the task
-      ${view.spec.about.task}. Ban all positions but the last in step
-      1, so that both are at ${positions(view).at(-1)}; the letter
-      that step 1 writes is held. Which one will be at
-      ${positions(view)[strongest(view, 1).j]} in step 2, where
-      ${view.spec.name} is without the ban?`,
+    ask: view => `The task is ${view.spec.about.task}. Ban all
+      positions but the last in step 1, so that both are at
+      ${positions(view).at(-1)}; the letter that step 1 writes is held.
+      Which one will be at ${positions(view)[strongest(view, 1).j]} in
+      step 2, where ${view.spec.name} is without the ban?`,
     press: "Ban them",
     act: view => banAllBut(view, view.count - 1),
     tell: () => `In step 2, ${each(view => place(strongest(view, 1)))}.
@@ -114,10 +113,10 @@ const PAIR_STOPS = [
       right: from the end it went nowhere.
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
-          ? "This task goes to the right. Does every task?"
+          ? `This task goes right, too. ${sampled()} ${longest()}
+      Does every task?`
           : `Reversing begins at the end: the rest only the state can
-      tell, which after longer training may do for 8 letters
-      («studies/leaderboard.html|leaderboard»).`
+      tell («studies/leaderboard.html|after longer training»).`
       }`
   },
   {
@@ -138,9 +137,7 @@ const PAIR_STOPS = [
     tell: () => `It writes ${writtenAt(winner)}: each step can fetch its
       symbol from the state that the encoder left there, one for each
       position. ${loser.spec.name} has no weights that you could move:
-      its steps share one vector, s₀. (The answer is now
-      ${answerOf(winner)}: whether later steps go on from where you
-      sent one differs from model to model.)`
+      its steps share one vector, s₀.`
   },
   {
     title: "A shorter string",
@@ -154,9 +151,11 @@ const PAIR_STOPS = [
       const closing = hasWindow()
         ? `Step 1 writes the last letter, outside its window: it came
       that way. Give any position of step 1 all attention:
-      ${loser.spec.name} writes the same, whatever the other one does.`
-        : `Training helps, too: the 64 numbers of the page “bottleneck” carry
-      12 letters in .1 of strings, after four times as much in .9.`
+      ${loser.spec.name} writes the same. Not so in step 2, whose letter
+      is inside.`
+        : `Training helps, too: after four times as much, “none” of
+      the page “bottleneck” has .9 of strings of 12 letters right, not
+      .1.`
       return `${judged(loser)} What attention does not bring has to
       come through one vector, the encoder's last state, as wide for a
       long string as for a short one: a bottleneck. ${sampled()}
@@ -174,10 +173,12 @@ const PAIR_STOPS = [
       ${trained[1] + 6}?`,
     press: "Type a longer one",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
-    tell: () => `${sampled()} Where a window leads to the right place,
-      it still does so in strings longer than those of training. Does
-      attention without a window? Look:
-      «scaled.html#text=${state.text}|the first model, on this string».`
+    tell: () => `${sampled()} Without a window, a model trained as on the
+      page “window” has none of 1,000 strings of 18 letters right
+      («site/models.html|commands»): a window that leads to the right
+      place does so in longer strings, too. Here it saves no time: a
+      step reads at most 2 R + 1 positions, but all scores are computed.
+      The direction has to be known (local_m); local_p predicts the place.`
   },
   {
     title: "Take the memory away",
@@ -200,11 +201,13 @@ const PAIR_STOPS = [
     },
     tell: () => `It now writes ${answerOf(winner)}: step
       ${state.step + 1} reads there again, and one
-      ${less(rightText(winner), answerOf(winner))} is left out. What
-      coverage is for: a model that reads nothing twice leaves
-      nothing out. It helps, but not always: ${sampled()} After the
-      tour, try the other words and positions: choose a cell in the
-      map of ${winner.spec.name}, and press “forget it”.`
+      ${less(rightText(winner), answerOf(winner))} is left out. Coverage
+      is there to read nothing twice, and leave nothing out.
+      ${sampled()} That may be luck; on the page “coverage”, .738 and
+      .889 of 1,000 strings of 12 letters are not
+      («site/models.html|commands»). After the tour, try other words and
+      positions: choose a cell in the map of ${winner.spec.name}, and
+      press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
@@ -244,11 +247,8 @@ const PAIR_STOPS = [
     act: () => chooseFirstWrong(views.at(-1)),
     tell: () => `They write ${each(view => answerOf(view))}.
       ${counts(repeats(views[0]), `strings of ${views[0].count} equal symbols`)}
-      Other strings may be answered otherwise: type some. The same
-      scores, trained to «scores.html#tour=1|reverse»,
-      «copying.html#tour=1|copy», «sorting.html#tour=1|sort» and
-      «doubling.html#tour=1|duplicate». «ranking.html|Which score is
-      better: guess for all seven, on all four tasks».`
+      Other strings may differ: type some. «ranking.html|Which
+      score is better: guess for all seven, on four tasks».`
   }
 ]
 
@@ -318,6 +318,12 @@ const writtenAt = view => view.wrote(view.now.steps[state.step])
 // screen is not taken for all. They have its length. "" if the page cannot tell what is right.
 const sampled = () =>
   counts(sample(views[0]), "random strings of this length")
+
+// The same on the longest strings of training.
+function longest() {
+  const count = views[0].spec.trained[1]
+  return counts(sample({...views[0], count}), `of ${count} symbols`)
+}
 
 function counts(texts, kind) {
   return texts.length

@@ -167,10 +167,24 @@ const STOPS = [
         endsAsBefore(view)
           ? "still ends it: of this string's end, weights are only a picture"
           : "does not end it"
-      }. Of every string's? Try it after the tour: type banana,
-      choose the last step and the last a in the map, and press “all
-      attention here”.`
+      }. Of every string's?`
     }
+  },
+  {
+    title: "And of another string?",
+    of: view => forcible(view) && knows(view.spec, ["banana"]),
+    ...yesIfSame,
+    start: () => type("banana"),
+    ask: view => `${judged(view)} Now all attention of the last step is
+      to go to the last letter. Will the answer stay the same?`,
+    press: "Set that weight to 1",
+    act: ({count, now}) => {
+      const t = now.steps.length - 1
+      setWeight(t, count - 1, 1)
+      choose(t, count - 1)
+    },
+    tell: view => `${compared(view)}. One string or one step is not
+      all: whether a weight is a cause, only a change tells.`
   },
   {
     title: "And the next step?",
@@ -207,27 +221,6 @@ const STOPS = [
         ? `${compared(view)}. No step needed that position.`
         : `${compared(view)}. Step ${t + 1} needed that position.
           Now it attends to what is left: ${place(strongest(view, t))}.`
-    }
-  },
-  {
-    title: "Sharper: without √D",
-    of: view => masked(view) && dividesByRoot(view.spec) && view.now,
-    ...yesIfSame,
-    start: () => choose(1, null),
-    ask: view => `This model learned with scores divided by √D =
-      ${exact(rootOf(view))}. Undo that after training, by the
-      temperature 1/√D: will the answer stay the same?`,
-    press: "Without √D",
-    act: view => {
-      set({temperature: unscaled(view)})
-      light("softmax")
-    },
-    tell: view => {
-      const [was, is] = weightsAt(view, state.step)
-      return `${compared(view)}. The largest weight of step
-      ${state.step + 1} was ${was.shown} and is ${is.shown}: a
-      temperature below 1 sharpens. Why one divides: «root.html|why
-      divide by √D?».`
     }
   },
   {

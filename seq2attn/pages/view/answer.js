@@ -11,12 +11,13 @@ const DIFFERENCES = {
   "≠": ["", ", changed"]
 }
 
-// Draw the answer with its heading. If the user has changed anything, the answer without the
-// changes is drawn beside it.
+// Draw the answer with its heading, which judges nothing while the tour hides a step. If the user
+// has changed anything, the answer without the changes is drawn beside it.
 function drawAnswer(view, isChanged) {
   const [answer, untouched] = view.root.querySelectorAll(".answer")
   const [heading, tiles] = answer.children
-  const text = headingText(view, isChanged)
+  const isWhole = view.now.steps.every((_, t) => isUncovered(t))
+  const text = isWhole ? headingText(view, isChanged) : "answer"
   view.differences = differences(view)
   setText(heading, text)
   setIfChanged(heading, "title", text) // the whole of it, where the heading is cut off
@@ -34,12 +35,19 @@ function differences(view) {
   for (const [t, step] of view.now.steps.entries()) {
     const before = view.before.steps[t]
     if (before?.written === step.written) continue
-    const wasRight = Boolean(before) && !view.isWrong(before, t)
-    const isRight = !view.isWrong(step, t)
+    const wasRight = isRightAt(view, before, t)
+    const isRight = isRightAt(view, step, t)
     if (!view.right || wasRight === isRight) signs.set(t, "≠")
     else signs.set(t, isRight ? "✓" : "✗")
   }
   return signs
+}
+
+// Whether step t, if there is one, writes what is right there. After the end of the right answer
+// nothing is.
+function isRightAt(view, step, t) {
+  const isBeyond = t > view.right?.length
+  return Boolean(step) && !isBeyond && !view.isWrong(step, t)
 }
 
 const rightText = ({right, symbol}) => right.map(symbol).join("")
