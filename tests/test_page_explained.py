@@ -394,6 +394,7 @@ def test_the_tour_hides_nothing_that_it_speaks_of(show):
             )
 
 
+@pytest.mark.slow
 def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_pauses(show):
     run = show()
     played = run("""

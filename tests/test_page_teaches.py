@@ -129,6 +129,7 @@ def assert_headings_go_down_one_level(run):
     assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
 
 
+@pytest.mark.slow
 def test_a_card_does_not_tell_what_a_later_one_asks(opened):
     shown = "[...views[0].find('.tiles').children].map(one => one.checkVisibility("
     shown += "{visibilityProperty: true}))"
@@ -193,6 +194,7 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page, one, other, right",
     [
@@ -249,6 +251,7 @@ def test_bars_follow_the_chosen_column(opened):
         assert run(f"visit(1); choose(11, {chosen}); {inside}"), chosen
 
 
+@pytest.mark.slow
 def test_what_attention_is_moved_to_is_written(opened):
     run = opened("bottleneck")
     chosen = press(1).replace(";", "; choose(0, 3);", 1)  # what was chosen changes nothing
@@ -288,6 +291,7 @@ def test_three_scores_of_one_query_by_hand(opened):
         assert run(read) == pytest.approx(weights, abs=0.0051)
 
 
+@pytest.mark.slow
 def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
@@ -477,6 +481,7 @@ def test_letters_after_mistakes_and_whole_strings_are_two_effects(opened):
     assert f"And a string needs all 6: with each right in 57 %, by chance, {whole}" in told
 
 
+@pytest.mark.slow
 def test_what_lies_outside_a_window_comes_another_way(opened):
     run = opened("window", strings=40)
     moved = "undoAll(); setWeight(t, j, 1); return answerOf(views[0])"

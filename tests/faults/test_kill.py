@@ -120,6 +120,7 @@ def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work)
     server.complete(work, reference)
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_continues_with_the_same_command(server, work, cli, trials_here):
     words = "compare -c tiny.yaml --vary seed=1-2 --name e --workers 1"
     server.start(work, words)
