@@ -134,6 +134,7 @@ def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
         assert said in done.out, right
 
 
+@pytest.mark.slow
 def test_homework_is_graded(cli, tmp_path):
     starter = (ROOT / "examples/homework.py").read_text("utf-8")
     right = f"import torch\n{SOLUTIONS[-1]}"

@@ -355,6 +355,7 @@ def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
     assert run("by('beside').click(); return views[0].now.width") == 3
 
 
+@pytest.mark.slow
 def test_one_number_says_how_many_positions_are_empty(opened):
     run = opened("unmasked")
     assert run("visit(9); return by('tour').querySelector('h2').textContent").startswith("3 of 3")
@@ -406,6 +407,7 @@ def test_without_the_root_the_softmax_saturates(opened):
     assert run("by('unscaled').click(); return isChanged()") is False
 
 
+@pytest.mark.slow
 def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     run = opened("scaled", 390, 844)
     box = "name => document.querySelector(name).getBoundingClientRect()"
@@ -463,6 +465,7 @@ def test_before_the_first_batch_nothing_is_wrong(opened):
     assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
 
 
+@pytest.mark.slow
 def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
     run = opened("letters")
     reads = "views[0].find('.heading h3').children[1].textContent"
@@ -516,6 +519,7 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
     assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 
+@pytest.mark.slow
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
     run = opened("root", 1366, 690)  # a laptop's screen, below the site's header

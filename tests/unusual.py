@@ -451,6 +451,20 @@ class Reduced(nn.Module):
         return (self.query(x) @ keys.mT / math.sqrt(x.size(2))).softmax(-1) @ values
 
 
+class Mixed(nn.Module):
+    """dec: (B, T, dim), enc: (S, B, dim), as a recurrent layer returns it; enc_lengths: (B,)"""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.query, self.key, self.v = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, 1)
+
+    def forward(self, dec, enc, enc_lengths):
+        keys = enc.transpose(0, 1)
+        scores = self.v((self.query(dec)[:, :, None] + self.key(keys)[:, None]).tanh()).squeeze(3)
+        valid = torch.arange(len(enc)) < enc_lengths[:, None]
+        return masked_softmax(scores, valid[:, None]) @ keys
+
+
 class Covered(nn.Module):
     """Coverage goes through a layer, as wide as there are keys."""
 
