@@ -79,10 +79,10 @@ def predict(
     Several runs answer each string in turn; with --ensemble they are one model, which averages
     their probabilities. In a pipe, the lines of several runs begin with the name of the run.
 
-    A run on pairs of strings prints source and output, separated by a tab, and - also accepts the
-    lines of a file of pairs. A line of standard input that the model cannot read gets an empty line
-    as its answer. --json prints an object for one string, a list for several, and an object per
-    line for standard input.
+    A run on pairs of strings prints source and output, separated by a tab, and standard input (-)
+    may also be a file of pairs. A line of it that the model cannot read gets an empty line as its
+    answer. --json prints an object for one string, a list for several, and an object per line for
+    standard input.
 
     Examples:
 
@@ -96,7 +96,7 @@ def predict(
     several = len(runs) > 1 and not models.as_ensemble
     _check_options(texts, shown, several=several, ideal=ideal, heat=heat)
     heat = heat or ("colour" if on_terminal() else "none")
-    loaded = models.load(runs, device, n_best or 0)
+    loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
     answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
     if shown.plot:

@@ -266,7 +266,8 @@ def _check_worker(context: WorkerContext) -> None:
 
 
 def _run(trial: Trial, context: WorkerContext) -> None:
-    """Train the trial's run, or continue it, and measure it, unless that was done already.
+    """Train the trial's run, or continue it, and measure it, unless that was done already. A loop
+    of the user's own (`trial.loop`) trains it in place of `train`, and begins anew.
 
     Raises `_Stopped` if it is asked to stop meanwhile; the run is then saved.
     """

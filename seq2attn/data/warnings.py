@@ -150,7 +150,7 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
     """Warn of blanks between symbols that no separator explains, and of a separator that many texts
-    lack: each of them is then one symbol, so that there are nearly as many symbols as texts. side:
+    lack: each of them is then one symbol, so that there are many symbols for so few texts. side:
     sources or targets.
     """
     name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
@@ -172,8 +172,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
     """Warn of a sign, such as a comma, that stands between several answers in some targets. That is
-    sure if these answers are similar, or each is in quotes of its own. If not, it is possible only
-    for a sign with a blank, such as ", ", and the user is asked.
+    sure if most of these answers are similar; if not, it is possible for a sign with a blank, such
+    as ", ", and the user is asked. Where nearly all targets have the sign, it is part of the
+    answers, unless each answer is in quotes of its own.
 
     spaced: targets are symbols with a separator.
     """

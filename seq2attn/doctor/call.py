@@ -29,7 +29,7 @@ class Inputs(NamedTuple):
     """(B, S, Dk); by default they follow from the keys"""
 
     @property
-    def free(self) -> "Inputs":
+    def unpadded(self) -> "Inputs":
         """The inputs with all keys valid"""
         return self._replace(valid=torch.ones_like(self.valid))
 

@@ -92,10 +92,13 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
+            # (..., L, S) @ (..., S, D): the axes that are summed over, -1 and -2, are those of keys
+            # if this is a use, and the operand that is no weights has features
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
-            args[0] = self._record_sum(args[0], args[1] or ())  # None: over all axes, so no use
+            # a product of elements that is then summed; None: over all axes, so no use
+            args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
         self._note(kind, args, result)
         if len(self.uses) > index and self.freeze:

@@ -53,7 +53,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
     that compute in float32 inside.
     """
-    given = subject.given.free.to(torch.float64)
+    given = subject.given.unpadded.to(torch.float64)
     start = getattr(given, name)
     along = torch.zeros_like(start)  # of one place: the fewer, the fewer kinks and jumps
     row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
@@ -96,16 +96,16 @@ def parameters(subject: Subject) -> Found:
         return
     subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    usual = _gradients(subject, subject.given.free, named)
+    usual = _gradients(subject, subject.given.unpadded, named)
     # some keep in evaluation what they computed once: in training, gradients may reach the rest
     with unchanged(subject.module):
         subject.module.train()
-        in_training = _gradients(subject, subject.given.free, named)
+        in_training = _gradients(subject, subject.given.unpadded, named)
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
     if len(dead) > len(named) / 2:  # a module that holds more than the attention
         dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
-    small = _gradients(subject, subject.small().free, named)
+    small = _gradients(subject, subject.small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
     widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
     for name, gradient in usual.items():
@@ -221,7 +221,7 @@ def training(subject: Subject) -> Found:
 
 def _in_training(subject: Subject, zeros: float) -> Found:
     """Yield what is wrong in the mode that is set. zeros: what `_zeros` returns in evaluation."""
-    free, result = subject.given.free, subject.run(subject.given)
+    free, result = subject.given.unpadded, subject.run(subject.given)
     if _zeros(result) > zeros + DROPPED:
         yield "dropout-before-softmax"
     most = float(subject.on_padding(result).max())

@@ -18,7 +18,7 @@ def observed(subject: Subject) -> Subject:
 
     Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
     """
-    given, length = subject.given.free, subject.length
+    given, length = subject.given.unpadded, subject.length
     returned, _ = subject.raw(given)
     is_self = given.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_self)
@@ -77,7 +77,7 @@ def _orders(subject: Subject) -> list[str]:
     attention sums over the keys for all queries at once. No query changes them, and a change of one
     of their rows reaches the output of every query.
     """
-    given = subject.given.free
+    given = subject.given.unpadded
     place = subject.queries(given) - 1  # no earlier row of causal queries sees it
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")

@@ -126,7 +126,7 @@ def ending(error: BaseException, path: str) -> str:
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
-    elif isinstance(error, EOFError) and text.startswith("input()"):
+    elif isinstance(error, EOFError) and text.startswith("input()"):  # as `error_text` says
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
         places.append((error.filename, error.lineno))  # no frame runs that line

@@ -95,11 +95,12 @@ def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
 
 def _has_more_rows(subject: Subject) -> bool:
     """Return whether the result has a few rows more than there are keys, such as one for a CLS
-    token: then it is not known which row belongs to which key.
+    token: then it is not known which row belongs to which key. What attends to itself (`is_self`)
+    has exactly one for each.
     """
     if subject.given.query is not None or subject.is_self:
         return False
-    returned = subject.results(subject.given.free)
+    returned = subject.results(subject.given.unpadded)
     more = range(subject.length + 1, subject.length + MORE + 1)
     return any(size in more for index in subject.outputs for size in returned[index].shape[1:])
 
@@ -149,7 +150,7 @@ def padding_amount(subject: Subject) -> Found:
         wider, valid = torch.cat([given.keys, more], dim=1), pad(given.valid, (0, MORE))
     longer = given._replace(keys=wider, valid=valid)
     try:
-        subject.output(longer.free)
+        subject.output(longer.unpadded)
     except Exception:  # the rule of lengths says so
         return
     more = subject.output(longer)
@@ -164,10 +165,10 @@ def padding_amount(subject: Subject) -> Found:
 
 
 def _joined(subject: Subject, longer: Inputs) -> Found:
-    """Where a result has fewer rows than keys, as where a convolution has strides, more padding, of
-    zeros, changes no row of a full source.
+    """Yield `padding-amount` if more padding, of zeros, changes a row of a source without padding,
+    where the result has fewer rows than keys, as behind a convolution with strides.
 
-    longer: the inputs with more padding.
+    longer: the inputs with more padding, for which the result may have more rows.
     """
     keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
     before, after = (
@@ -263,7 +264,7 @@ def windows(subject: Subject) -> Found:
         if not (seen.all() and 0 < subject.window <= MOST_WINDOW):
             return
         with contextlib.suppress(Exception):  # it takes no other length
-            four = subject.draw((2 * subject.window) ** 2).free
+            four = subject.draw((2 * subject.window) ** 2).unpadded
             seen = replace(subject, given=four).seen
     for one, other in combinations(range(len(seen)), 2):
         pair = [one, other]  # a residual connection shows each its own place

@@ -14,7 +14,7 @@ MOST = 0.5  # a share that only a softmax of large scores has
 def length(subject: Subject) -> Found:
     """Sources may be short or long, but for images, which are square."""
     for keys in () if subject.call.after else (1, MANY):
-        if not subject.is_finite(subject.draw(keys).free):
+        if not subject.is_finite(subject.draw(keys).unpadded):
             yield "length", f"NaN with {keys} keys"
 
 
@@ -29,7 +29,7 @@ def order(subject: Subject) -> Found:
     # queries that are sorted may be chosen by keys that are drawn
     if subject.by_position or subject.is_local or subject.free.watch.is_sorted:
         return
-    given = subject.draw(MANY, rows=2).free
+    given = subject.draw(MANY, rows=2).unpadded
     output = subject.output(given)[:, -1]
     moved = [subject.output(given.moved((ALL, place), "keys"))[:, -1] for place in (0, -1)]
     if any(torch.equal(output, other) for other in moved):  # a key that the last row does not see
@@ -41,7 +41,7 @@ def order(subject: Subject) -> Found:
 
 def strides(subject: Subject) -> Found:
     """Keys may lie in memory as a transposed encoder output does."""
-    given = subject.given.free
+    given = subject.given.unpadded
     other = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
     if subject.change(given._replace(keys=other)).max() > CLOSE:
         yield "strides", "results differ"
@@ -79,7 +79,7 @@ def twice(subject: Subject) -> Found:
         return
     if subject.free.watch.is_of_least:
         yield "least-kept"
-    for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
+    for weights in subject.run(subject.draw(rows=ROWS).unpadded.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
         # what the last softmax was applied to, up to a number that is the same for all keys: it is
         # chosen so that they sum to 1, as they do if a softmax made them

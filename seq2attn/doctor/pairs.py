@@ -41,7 +41,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
 
     Of the mask of padding it is examined only whether a call changes it, in any form.
     """
-    given, most, is_ignored = subject.given.free, 0.0, False
+    given, most, is_ignored = subject.given.unpadded, 0.0, False
     is_of_padding = name == subject.call.mask
     queries = subject.queries(given)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]

@@ -114,7 +114,7 @@ def _of_padding(subject: Subject) -> list[str]:
     memory is left, is inverted, too.
     """
     found = [code for code, *_ in listed(padding(subject))]
-    if not found and not subject.change(subject.given.free.moved(ALL, "keys")).any():
+    if not found and not subject.change(subject.given.unpadded.moved(ALL, "keys")).any():
         return ["mask-inverted"]
     return found
 

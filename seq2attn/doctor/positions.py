@@ -40,7 +40,7 @@ def positions(subject: Subject) -> Found:
         yield "positions-unused", ", ".join(sorted(names))
         return
     keys = subject.given.keys
-    given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
+    given = subject.given.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
     equal = subject.run(given)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return  # absolute positions are right, or there are several layers
@@ -100,7 +100,7 @@ def _encodings(subject: Subject) -> frozenset[str]:
 
     sys.setprofile(remember)
     try:
-        subject.call(subject.given.free)
+        subject.call(subject.given.unpadded)
     finally:
         sys.setprofile(None)
     # a position-wise layer encodes none

@@ -57,7 +57,7 @@ def in_place(subject: Subject) -> Found:
 
 def not_finite(subject: Subject) -> Found:
     """Results are numbers."""
-    if not subject.is_finite(subject.given.free):
+    if not subject.is_finite(subject.given.unpadded):
         yield "not-finite", "although all keys are valid"
 
 
@@ -127,7 +127,7 @@ def dropout(module: nn.Module, rate: float) -> Iterator[None]:
 
 def one_row(subject: Subject) -> Found:
     """It takes a batch of one row, which has the same result as in a larger batch."""
-    given = subject.given.free
+    given = subject.given.unpadded
     alone = given.each(lambda tensor: tensor[:1])
     for before, after in zip(subject.results(given), subject.results(alone), strict=True):
         if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
@@ -166,13 +166,13 @@ def queries(subject: Subject) -> Found:
     Where queries also attend to each other, as in a decoder layer, they may mix. Each row may
     follow all queries up to its own, as where positions move forward, step by step.
     """
-    given = subject.given.free
+    given = subject.given.unpadded
     if given.query is None:
         if not subject.is_self:
             yield "no-query"
             yield from _pooled_alike(subject)
         return
-    if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
+    if max(_of_query(subject, given), _of_query(subject, subject.small().unpadded)) < CLOSE:
         yield "query-ignored"
         return
     rows = given.query.size(1)
@@ -184,7 +184,7 @@ def queries(subject: Subject) -> Found:
 
 def _mixed(subject: Subject, query: Tensor) -> Found:
     """Yield whether a row follows the query (B, L, Dq) of another one, or how many there are."""
-    given = subject.given.free
+    given = subject.given.unpadded
     reach = subject.reach(given, "query").amax(0)  # (L, L)
     if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
         reach = reach.triu()
@@ -204,7 +204,7 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
 
 def _pooled_alike(subject: Subject) -> Found:
     """What several learned queries pool differs, also if they are as they were made: 0, perhaps."""
-    given = subject.given.free
+    given = subject.given.unpadded
     for name in ("", *subject.zeros) if subject.outputs else ():
         with unchanged(subject.module):
             if name:
@@ -231,7 +231,7 @@ def _compete(subject: Subject) -> bool:
     weights of all queries sum to 1 at each key. So there is one number for each query by which they
     can be multiplied to sum to 1 again, at many more keys than there are such numbers.
     """
-    for weights in subject.run(subject.draw(LONG).free).weights:
+    for weights in subject.run(subject.draw(LONG).unpadded).weights:
         shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
         ones = torch.ones_like(shares[..., :1])
         sums = shares @ torch.linalg.lstsq(shares, ones).solution
@@ -244,7 +244,7 @@ def _are_normalised(subject: Subject, queries: Tensor) -> bool:
     """Return whether the queries are the places of an image, and normalised over all of these, as
     where the style of another one is transferred: the same number added to all changes no weight.
     """
-    moved = subject.run(subject.given.free._replace(query=queries + 1))
+    moved = subject.run(subject.given.unpadded._replace(query=queries + 1))
     weights = zip(subject.free.weights, moved.weights, strict=True)
     is_image = "query.mT[:, :, None]" in subject.call.text
     return is_image and bool(subject.free.weights) and all(gap(*both) < CLOSE for both in weights)

@@ -75,7 +75,7 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
     """Return what `Products` finds in a call."""
     watch = Products(subject.length, subject.constant)
     with watch:
-        subject.call(subject.given.free)
+        subject.call(subject.given.unpadded)
     return watch.found
 
 
@@ -131,7 +131,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     that were recorded. What the softmax takes away, and what is added at each place alike in all
     rows of the batch, such as a position bias, is removed from both.
     """
-    queries, recorded = subject.queries(subject.given.free), products(subject)
+    queries, recorded = subject.queries(subject.given.unpadded), products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _without_offsets(weights.log(), seen)

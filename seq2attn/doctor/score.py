@@ -58,7 +58,7 @@ def _sample(subject: Subject) -> Sample | None:
     Parameters are moved, as some begin with 0. Of modules with one query at a time, two are joined,
     as the first alone would not show what the query does to the scores.
     """
-    given = subject.draw().free
+    given = subject.draw().unpadded
     for parameter in subject.module.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))
     clear_biases(subject.module)

@@ -152,7 +152,7 @@ def _called(
             try:
                 if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
-                subject = _working(Subject(call, module, inputs.free, fresh), meaning)
+                subject = _working(Subject(call, module, inputs.unpadded, fresh), meaning)
                 subject = replace(subject, doubts=_doubts(subject))
             except Exception as error:
                 traceback.clear_frames(error.__traceback__)  # which hold tensors
@@ -251,7 +251,7 @@ def lacks(subject: Subject) -> float:
 
 def _has_rows_of_keys(subject: Subject) -> bool:
     """Return whether a result of cross-attention has a row for each key, and not for each query."""
-    given = subject.given.free
+    given = subject.given.unpadded
     results = enumerate(subject.results(given))
     shapes = [one.shape for index, one in results if index not in subject.shown]
     is_cross = given.query is not None and subject.length != subject.queries(given)

@@ -85,7 +85,7 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     start: what stands for the cache before the first step.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
-    given, left, outputs, first = subject.given.free, copy.copy(start), [], 0
+    given, left, outputs, first = subject.given.unpadded, copy.copy(start), [], 0
     for keys in torch.split(given.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})
         step = given._replace(keys=keys, valid=given.valid[:, : keys.size(1)])

@@ -195,12 +195,12 @@ class Subject:
         caught.
         """
         is_watched = not (self.outputs or self.shown)
-        return self.run(given or self.given.free, is_watched=is_watched).output
+        return self.run(given or self.given.unpadded, is_watched=is_watched).output
 
     @cached_property
     def free(self) -> Result:
         """The result with all keys valid"""
-        return self.run(self.given.free)
+        return self.run(self.given.unpadded)
 
     @cached_property
     def masked(self) -> Result:
@@ -215,7 +215,7 @@ class Subject:
     @property
     def both(self) -> Iterator[tuple[Inputs, Result]]:
         """The inputs without padding, and with it if it takes a mask, and their results"""
-        yield self.given.free, self.free
+        yield self.given.unpadded, self.free
         if self.has_mask:
             yield self.given, self.masked
 
@@ -227,7 +227,7 @@ class Subject:
             queries = length or queries
         widths = width or query_width, width or keys.size(2)
         drawn = draw(*widths, queries, rows, length or keys.size(1))
-        return drawn if self.has_mask else drawn.free
+        return drawn if self.has_mask else drawn.unpadded
 
     def small(self) -> Inputs:
         """Draw other inputs, so small that sparse weights spread."""
@@ -249,7 +249,7 @@ class Subject:
             added[indices[:, head, row]] = 1
             return weights + added
 
-        return self.differences(self.run(self.given.free, change=add).output, self.free.output)
+        return self.differences(self.run(self.given.unpadded, change=add).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
@@ -324,10 +324,10 @@ class Subject:
         """(L, S) Which places change a row at all. Weights may be sparse or tiny: a place counts as
         unseen if it changes nothing in several draws of small numbers
         """
-        seen = self.reach(self.given.free, "keys").amax(0) > 0
+        seen = self.reach(self.given.unpadded, "keys").amax(0) > 0
         for _ in range(DRAWS):
             if not seen.all():
-                seen |= self.reach(self.small().free, "keys").amax(0) > 0
+                seen |= self.reach(self.small().unpadded, "keys").amax(0) > 0
         return seen
 
     @cached_property
@@ -341,10 +341,10 @@ class Subject:
     @property
     def is_apart(self) -> bool:
         """Whether it attends to itself, and no key changes another row than its own"""
-        first = self.given.free.moved((ALL, 0), "keys")  # one that does is mostly found at once
+        first = self.given.unpadded.moved((ALL, 0), "keys")  # one that does is mostly found at once
         if not self.own.any() or float(self.change(first)[:, 1:].max()) > TINY:
             return False
-        return float(self.reach(self.given.free, "keys").masked_fill(self.own, 0).max()) < TINY
+        return float(self.reach(self.given.unpadded, "keys").masked_fill(self.own, 0).max()) < TINY
 
     @property
     def is_causal(self) -> bool:
@@ -354,7 +354,7 @@ class Subject:
     @cached_property
     def by_position(self) -> bool:
         """Whether the same keys in another order give another result"""
-        return self.of_order(self.given.free) > CLOSE
+        return self.of_order(self.given.unpadded) > CLOSE
 
     def of_order(self, given: Inputs) -> float:
         """Return how much the result changes if the last key becomes the first one. In
@@ -378,7 +378,7 @@ class Subject:
         """
         watch = Watch(length, self.queries(self.given))
         with watch:
-            self.call(self.given.free)
+            self.call(self.given.unpadded)
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
 
 

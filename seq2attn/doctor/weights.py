@@ -150,7 +150,7 @@ def _averaged(subject: Subject) -> Found:
     """Yield what is wrong with the values that the weights multiply, or whether keys also reach the
     result by another way than the weighted average.
     """
-    given, uses = subject.given.free, subject.free.uses
+    given, uses = subject.given.unpadded, subject.free.uses
     if (subject.is_apart and subject.free.weights) or not subject.seen.any():
         yield "values-ignored"
         return
@@ -181,7 +181,7 @@ def _passes_by(subject: Subject) -> bool:
     """Return whether keys change the result while all averages are replaced by ones, so that they
     have no way left through the weights.
     """
-    given = subject.given.free
+    given = subject.given.unpadded
     both = (given, given.moved(ALL, "keys"))
     outputs = (subject.run(inputs, freeze=_constant(1)).output for inputs in both)
     return subject.difference(*outputs) > CLOSE
@@ -196,7 +196,7 @@ def residual(subject: Subject) -> Found:
     """In a decoder layer, queries attend to each other before they attend to the keys. If queries
     also reach the result by a residual connection, what they got from each other reaches it, too.
     """
-    given = subject.given.free
+    given = subject.given.unpadded
     queries = 0 if given.query is None else given.query.size(1)
     if queries < 2 or not subject.attends_over(queries):
         return
@@ -224,7 +224,7 @@ def normed(subject: Subject) -> Found:
     """If self-attention adds a residual connection to the average, that is the input itself, and
     not what a norm made of it: then the size of the input would not matter.
     """
-    given = subject.given.free
+    given = subject.given.unpadded
     if not subject.is_self or subject.last_use is None or not subject.outputs:
         return
     # input of twice the size: if it changes nothing, what is added came out of a norm
@@ -235,7 +235,7 @@ def normed(subject: Subject) -> Found:
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for index in subject.shown[:1]:
-        if subject.results(subject.given.free)[index].max() <= 0:  # as no weights are
+        if subject.results(subject.given.unpadded)[index].max() <= 0:  # as no weights are
             yield "logarithms"
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:
