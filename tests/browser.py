@@ -32,7 +32,7 @@ return new Promise(drawn);
 
 SOME = """
 window.allSamples ??= window.sample;
-window.sample = view => window.allSamples(view).slice(0, {strings});
+window.sample = (...given) => window.allSamples(...given).slice(0, {strings});
 """
 
 

@@ -146,7 +146,7 @@ def inspect(
         write_json({"config": values, "task": learned, "parameters": parameters})
         return
 
-    # as YAML: what is no part of the config is written as comments
+    # as YAML, in which everything that does not belong to the config is a comment
     lines = list(_explained(config))
     if on_terminal():
         is_narrow = all(len(line) <= WIDEST for line, _ in lines)

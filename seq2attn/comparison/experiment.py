@@ -247,7 +247,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             expanded += numbers
         elif text.startswith("log:") and (int in kinds or float in kinds):
             expanded += _log_grid(text, whole=float not in kinds)
-        else:  # as it is; also `1-12` of evaluation.lengths, which is no whole number
+        else:  # unchanged, as is `1-12` for evaluation.lengths, a key that is not a whole number
             expanded.append(value)
     if not expanded:
         raise Seq2AttnError("no values")

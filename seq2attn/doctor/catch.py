@@ -92,8 +92,8 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
-            # (..., L, S) @ (..., S, D): the axes that are summed over, -1 and -2, are those of keys
-            # if this is a use, and the operand that is no weights has features
+            # (..., L, S) @ (..., S, D): if this is a use, the axes that are summed over, -1 and -2,
+            # are those of the keys, and the operand beside the weights has features
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
@@ -106,7 +106,7 @@ class Watch(TorchDispatchMode):
         return result
 
     def _note(self, kind: Any, args: list[Any], result: Any) -> None:
-        """Note what an operation that is no use of weights says of the call."""
+        """Note what an operation tells about the call, other than a use of weights."""
         operand = args[0]
         shape = list(operand.shape)
         if kind in SORTS:

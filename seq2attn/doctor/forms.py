@@ -241,12 +241,12 @@ def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str
 
 
 def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
-    """Return the usual ones. They are made of templates in `words.toml`."""
+    """Return the usual expressions of such an argument, made of templates in `words.toml`."""
     queries = layout[2]
     if name == meaning.mask:
         return forms_of_mask(meaning)
     if role == "side":
-        return [str(SIDE)]
+        return [str(_side(meaning))]
     if role in ("mask", "lengths"):  # another one than the mask: it hides nothing
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:

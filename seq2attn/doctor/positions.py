@@ -63,7 +63,7 @@ def positions(subject: Subject) -> Found:
 
 
 def selected(subject: Subject) -> Found:
-    """Where the best keys are selected, and nothing encodes positions, their order is no matter."""
+    """If the best keys are selected, and nothing encodes positions, their order does not matter."""
     is_whole = subject.seen.all() or subject.is_causal
     if not (subject.free.watch.is_selected and subject.by_position and is_whole):
         return

@@ -33,7 +33,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
             found["again" if role_of(name) == "keys" else "other"].append(name)
     first = next(iter(rest), None)
     if first in found["other"] and first not in sources and not found["values"]:
-        # it may be the values, if it is no second memory
+        # it may be the values, unless it is a second memory
         others = [name for name in found["other"] if name != first]
         yield {**found, "values": rest[:1], "other": others}
     yield found

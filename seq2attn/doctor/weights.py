@@ -113,7 +113,7 @@ def used(subject: Subject) -> Found:
         yield "no-context"
         return
     is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
-    is_told = re.search("(?i)attention", subject.docs)  # it is no layer of something else
+    is_told = re.search("(?i)attention", subject.docs)  # it is not a layer of another kind
     if is_alone and is_told and not subject.free.weights and subject.is_apart:
         yield "tokens-apart"
         return

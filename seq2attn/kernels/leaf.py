@@ -111,9 +111,8 @@ def leaf_for(model: Model) -> Leaf | None:
 
     kernels = load(first.dtype)
     places = list(_fused_parts(model))
-    if (
-        kernels == OFF or not places
-    ):  # without such parts it has no GRU, so nothing for the C either
+    # a model without such parts has no GRU, so that there is nothing for the C either
+    if kernels == OFF or not places:
         return None
     for place in places:
         if isinstance(place.part, GRU):

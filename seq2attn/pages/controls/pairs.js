@@ -46,7 +46,7 @@ const PAIR_STOPS = [
       the query would not be 0. ${sampled()} So even a flat row is not
       always wrong: the mean of all keys often tells the first letter,
       the better the fewer there are. Of 40 strings of 3,
-      ${countRight(blank(), sample({...blank(), count: 3}))} are right.`
+      ${countRight(blank(), sample(blank(), 3))} are right.`
   },
   {
     title: "Will both be right?",
@@ -203,8 +203,8 @@ const PAIR_STOPS = [
       ${state.step + 1} reads there again, and one
       ${less(rightText(winner), answerOf(winner))} is left out. Coverage
       is there to read nothing twice, and leave nothing out.
-      ${sampled()} That may be luck; on the page “coverage”, .738 and
-      .889 of 1,000 strings of 12 letters are not
+      ${sampled()} So few may mislead; on the page “coverage”, .738 and
+      .889 of 1,000 strings of 12 letters do not
       («site/models.html|commands»). After the tour, try other words and
       positions: choose a cell in the map of ${winner.spec.name}, and
       press “forget it”.`
@@ -322,7 +322,7 @@ const sampled = () =>
 // The same on the longest strings of training.
 function longest() {
   const count = views[0].spec.trained[1]
-  return counts(sample({...views[0], count}), `of ${count} symbols`)
+  return counts(sample(views[0], count), `of ${count} symbols`)
 }
 
 function counts(texts, kind) {

@@ -5,10 +5,10 @@ const NEIGHBOUR = "computer"
 const WORDS = `cat dog pen hello world apple train seven orange
   pencil`.split(/\s+/)
 
-// SAMPLE random strings, as long as the one on the screen. There are none if the page does not have
-// the task as a graph, `answer`, which computes the right answer to any string; and none for tasks
-// with features.
-function sample({spec, count}) {
+// SAMPLE random strings, by default as long as the one on the screen. There are none if the page
+// does not have the task as a graph, `answer`, which computes the right answer to any string; and
+// none for tasks with features.
+function sample({spec, count: onScreen}, count = onScreen) {
   const {symbols, separator} = spec.source
   if (!spec.graphs.answer || spec.source.features?.length) return []
   const uniform = uniforms(count)
