@@ -43,7 +43,7 @@ ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
 GIT_DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 """the whole commit, whatever tags there are; without writing to the repository"""
-PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tensorboard")
+PACKAGES = ("numpy", "safetensors", "pydantic", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,10 @@ def package_checksum() -> str:
 @functools.cache  # the files that say so take long to read
 def _versions() -> dict[str, str]:
     """Return the versions of Python, of this package and of those that it computes with."""
+    import torch
+
     versions = {"python": platform.python_version(), "seq2attn": __version__}
+    versions["torch"] = torch.__version__  # with its build, such as +cu130, which metadata may lack
     for name in PACKAGES:
         versions[name] = metadata.version(name)
     return versions
