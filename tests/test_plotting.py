@@ -202,7 +202,6 @@ def test_losses_are_drawn_with_their_average():
         (0.02, [0.02, 0.05, 0.1, 0.2, 0.5, 1]),
         (0.01, [0.01, 0.1, 1]),
         (1e-11, 0.1 ** np.arange(12)),
-        (1e-12, 0.01 ** np.arange(7)),
     ):
         _, (axes,) = new_panels()
         axes.set_ylim(lowest, 1)

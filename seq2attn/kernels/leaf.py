@@ -39,9 +39,9 @@ from seq2attn.torch_private import has_any_global_hook
 LARGE = 2**25
 """B x D^2 from which on PyTorch's products on several threads are faster than the C"""
 SMALL = 1_500_000
-"""B x D^2 up to which a CPU probably trains faster than a GPU: measured beside an H100, it did at
-1.05 million and did not at 2.36 (benchmarks/README.md). There the CPU's calls take the time, not
-what the GPU computes"""
+"""B x D^2 up to which a CPU probably trains faster than a GPU: measured beside an H100 and an
+H200, it did at 1.05 million and did not at 2.36 (benchmarks/README.md). There the CPU's calls take
+the time, not what the GPU computes"""
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 DECODERS = (BahdanauDecoder, LuongDecoder)
 KNOWN = {
