@@ -57,7 +57,7 @@ def seq2attn(
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
-    ] = False,
+    ] = False,  # its callback does what it asks for
 ) -> None:
     """A laboratory bench for attention in recurrent sequence-to-sequence models.
 
@@ -67,7 +67,9 @@ def seq2attn(
 
 
 def main() -> None:
-    """Run the command line. A user's mistake gives one message, never a traceback."""
+    """Run the command line and exit, with code 0 if all went well. A user's mistake gives one
+    message, never a traceback; only a bug of ours shows one.
+    """
     _prepare_streams()
     code = 0
     try:
@@ -75,12 +77,12 @@ def main() -> None:
             _run(typer.main.get_command(app))
         finally:
             sys.stdout.flush()  # here, where an error can still be reported
-    except typer.Exit as stop:
+    except typer.Exit as stop:  # so a command ends early, or with a code of its own
         code = stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = 130  # 128 + SIGINT, as shells say it; below, 128 + SIGPIPE
+        code = 130  # 128 + the number of SIGINT, as shells say it
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
-        code = 141
+        code = 141  # 128 + the number of SIGPIPE
     except BaseException as error:  # a plug-in may raise SystemExit, or worse
         explained = _explain(error)
         if explained is None:
@@ -88,7 +90,7 @@ def main() -> None:
         code = explained.exit_code
         print_error(explained)
         if explained.settings:
-            _print_command(explained.settings)
+            _suggest_settings(explained.settings)
     finally:
         _drop_closed_streams()
     sys.exit(code)
@@ -96,7 +98,8 @@ def main() -> None:
 
 def _run(application: Any) -> None:
     """Run the command that the command line names. Typer's own way to do this would print errors
-    itself, a closed pipe among them; here they are raised.
+    itself, a closed pipe among them; here they are raised, a mistake in the command line as a
+    `Seq2AttnError`.
     """
     if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks for completions; Typer exits
         application(prog_name="seq2attn")
@@ -104,7 +107,9 @@ def _run(application: Any) -> None:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
             application.invoke(context)
     except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # not exported; its message is the help
+        # a group was called without a command; Typer does not export the class of this error,
+        # whose message is the help
+        if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             raise typer.Exit(2) from None
         raise _usage_error(error) from None
@@ -114,10 +119,11 @@ def _usage_error(error: Any) -> Seq2AttnError:
     """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
     the commands that there are, an example from the command's help, or what was probably meant.
     """
-    command, path = error.ctx.command, error.ctx.command_path
-    if isinstance(error.__cause__, ValidationError):  # of the value of an option
+    command = error.ctx.command
+    path = error.ctx.command_path  # such as `seq2attn plot accuracy`
+    if isinstance(error.__cause__, ValidationError):  # pydantic refused the value of an option
         error.message = sentence(error.__cause__.errors()[0])
-    # of what Typer suggests, some have only the hyphens in common with what was typed
+    # options that Typer suggests may have only the hyphens in common with what was typed
     if possible := getattr(error, "possibilities", None):
         wanted = error.option_name.strip("-")
         error.possibilities = [
@@ -136,6 +142,7 @@ def _usage_error(error: Any) -> Seq2AttnError:
 
 def _meant(command: str, message: str, words: Sequence[str]) -> str:
     """Return the command that was meant, as a line of a hint; empty if the mistake is another one.
+    command: the one that was called, such as `seq2attn train`. words: what followed `seq2attn`.
 
     Some commands take a run or a config as an option, others as an argument, and users mix them up:
     `train x.yaml` for `train --config x.yaml`, and `eval --run one` for `eval one`.
@@ -144,22 +151,22 @@ def _meant(command: str, message: str, words: Sequence[str]) -> str:
         files = [word for word in words if word.endswith((".yaml", ".yml"))]
         return f"Did you mean: {command} --config {files[0]}\n" if files else ""
     for option in ("--run", "-r", "--config", "-c"):
-        # with a word behind it; the message differs between versions of Typer
+        # the option has a word behind it; Typer's message differs between its versions
         if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
             return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
     return ""
 
 
-def _print_command(settings: Sequence[str]) -> None:
-    """Suggest the settings that would mend an error: if the command that was called takes --set,
-    print it with them added. A command without --set, such as `eval`, reads files as its run read
-    its training files: then only say what such files need.
+def _suggest_settings(settings: Sequence[str]) -> None:
+    """Suggest the settings, each KEY=VALUE, that would mend an error: if the command that was
+    called takes --set, print it with them added. A command without --set, such as `eval`, reads
+    files as its run read its training files: then only say what such files need.
     """
     application: Any = typer.main.get_command(app)
     words: list[str] = []
     for setting in settings:
         words += ["--set", setting]
-    # only commands have errors with settings, and the first word names the command
+    # No error of a group, such as `plot`, has settings. So the first word names the command.
     if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
     else:
@@ -167,8 +174,8 @@ def _print_command(settings: Sequence[str]) -> None:
 
 
 def _prepare_streams() -> None:
-    """Replace closed standard streams, and escape what could control a terminal or what a stream's
-    encoding lacks.
+    """Replace closed output streams by one to nowhere, and escape what could control a terminal or
+    what a stream's encoding lacks. Bytes of standard input that are not UTF-8 become surrogates.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -177,25 +184,26 @@ def _prepare_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # so that a bad line is refused alone
+        # so that only the line with such bytes is refused, not all input
+        sys.stdin.reconfigure(errors="surrogateescape")
     escape_streams()
 
 
 def _drop_closed_streams() -> None:
-    """Send output that its reader no longer takes to nowhere: the interpreter writes it when it
-    ends, and if that fails, it exits with a code of its own.
+    """Drop output that nobody reads any more, by pointing its stream to nowhere. Otherwise the
+    interpreter would try to write it as it ends, fail, and exit with a code of its own.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # ValueError: it was closed in this process
-            with contextlib.suppress(OSError, ValueError):  # it may have no file at all
+        except (OSError, ValueError):  # ValueError: the stream was closed in this process
+            with contextlib.suppress(OSError, ValueError):  # the stream may have no file at all
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _explain(error: BaseException) -> Seq2AttnError | None:
-    """Return what a user can do about an exception; None for a bug of ours, which gets a
-    traceback.
+    """Return an exception as an error with a message for the user: an error of this package, a lack
+    of memory, an error of the operating system, or one of a plug-in. None for a bug of ours.
     """
     if isinstance(error, Seq2AttnError):
         return error

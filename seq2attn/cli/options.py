@@ -48,14 +48,16 @@ class Command(TyperCommand):
         return (self.help or "").partition("\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words after the command. An error says which command it is of."""
+        """Parse the words after the command, and return what the base class returns. An error of
+        Typer's gets the context `ctx`, which says of which command it is.
+        """
         # Only options that take several values here (`multiple`): `--keys` takes one in another
         # command. One name of each option is enough: those in VARIADIC have no other.
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
         except typer.TyperException as error:
-            error.ctx = ctx  # type: ignore[attr-defined]  # some lack it
+            error.ctx = ctx  # type: ignore[attr-defined]  # some errors lack it
             raise
 
 
@@ -69,7 +71,7 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
     flag = ""  # the flag of `flags` whose values are being read
     for index, word in enumerate(args):
         name = word.partition("=")[0]  # of `--lengths=3`, too
-        if word == "--":
+        if word == "--":  # what follows are arguments, whatever they look like
             return result + args[index:]
         if flag and result[-1] == flag:
             pass  # its value, whatever it looks like
@@ -82,7 +84,9 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
 
 
 def group(name: str, **settings: Any) -> typer.Typer:
-    """Make a group of commands with plain help: Rich's panels would take half as long again."""
+    """Make a group of commands with plain help: with Rich's panels, help would take half as long
+    again to appear. settings: further ones of `typer.Typer`.
+    """
     return typer.Typer(
         name=name,
         no_args_is_help=True,
@@ -97,8 +101,10 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def command(application: typer.Typer, name: str | None = None) -> Callable[[Function], Function]:
-    """Make the decorated function a command of a group. A dataclass among its parameters stands for
-    its fields, an option each.
+    """Make the decorated function a command of a group; the function itself stays as it is. A
+    dataclass among its parameters stands for its fields, an option each.
+
+    name: of the command; by default that of the function.
     """
 
     def decorate(function: Function) -> Function:
@@ -125,12 +131,12 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
 
     def run(**values: Any) -> None:
         for name, kind in dataclasses.items():
-            of_class = {field.name: values.pop(field.name) for field in fields(kind)}
-            values[name] = kind(**of_class)
+            of_fields = {field.name: values.pop(field.name) for field in fields(kind)}
+            values[name] = kind(**of_fields)
         function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    # only among these may a parameter without a default follow one that has one
+    # keyword-only, since among others none without a default may follow one that has a default
     keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters.values()]
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run
@@ -174,9 +180,9 @@ def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
     """
     from seq2attn.config import schema
 
-    parse = getattr(schema, f"parse_{parameter.name}")
+    parse = getattr(schema, f"parse_{parameter.name}")  # parse_lengths or parse_families
     try:
-        if values is not None:
+        if values is not None:  # the option was given
             parse(values)
     except Seq2AttnError as error:
         raise Seq2AttnError(f"--{parameter.name}: {error.message}") from None
@@ -271,10 +277,11 @@ class Models:
     runs_dir: RunsDir = DEFAULT_ROOT
 
     def load(self, runs: Sequence[Run], device: str, n_best: int = 0) -> list[TrainedModel]:
-        """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint
-        is used where it is not the wanted one.
+        """Load the models of runs, or with `--ensemble` one model of all, set how they decode, and
+        say which checkpoint is used if it is not the wanted one or its run is still being trained.
 
-        n_best: how many outputs of each string `predict` prints; 0: the best, by greedy decoding.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+        n_best: as for `search`.
         """
         from seq2attn.display.progress import decoding_steps
         from seq2attn.inference.trained_model import load_ensemble
@@ -289,13 +296,16 @@ class Models:
         for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
             _note_checkpoint(trained, self.checkpoint)
-            # `decoding_steps` shows how far a decoding is
+            # `decoding_steps` shows how far a decoding is that takes long
             models.append(trained.searching(search, decoding_steps))
         return models
 
     def search(self, n_best: int = 0) -> BeamSearch | None:
-        """Return the beam search that the options ask for, or None for greedy decoding. --n-best
-        alone asks for one, too: greedy decoding has a single output.
+        """Return the beam search that the options ask for, or None for greedy decoding. Raises
+        `Seq2AttnError` for a --length-penalty without a beam, and a --beam narrower than --n-best.
+
+        n_best: how many outputs of each string --n-best of `predict` asks for. Without --beam, it
+            asks for a beam, too: greedy decoding has a single output. 0: it was not given.
         """
         if not self.beam and not n_best:
             if self.length_penalty is not None:
@@ -306,7 +316,8 @@ class Models:
             return None
         from seq2attn.inference.decoding import BeamSearch
 
-        width = self.beam or max(BeamSearch.width, n_best)  # at least the default width
+        # without --beam, the default width or wider
+        width = self.beam or max(BeamSearch.width, n_best)
         if n_best > width:  # so --beam was given
             raise Seq2AttnError(
                 f"--n-best {n_best} asks for more outputs than --beam {self.beam} keeps",

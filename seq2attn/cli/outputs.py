@@ -33,11 +33,13 @@ def show(table: Table, as_json: bool) -> None:
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     """Raise `Seq2AttnError` if a command may not write `path`; called before any work.
 
-    An existing file is replaced if it is empty or contains the `mark` of what the command writes, a
-    `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
-    a run, a link, a pipe and a device are never replaced.
+    An existing file may be replaced if it is empty or contains `mark`; with `force`, whatever it
+    contains. A file of a run, a link, a pipe and a device are never replaced.
+
+    kind: what the command writes, such as "report", for messages.
+    mark: a text that is in every file that the command writes; None: there is no such text.
     """
-    # the nearest folder that exists
+    # the nearest folder above that exists; the others are made when the file is written
     folder = next(folder for folder in path.parents if os.path.lexists(folder))
     if not folder.is_dir():
         raise Seq2AttnError(f"{path}: {folder} is not a folder")

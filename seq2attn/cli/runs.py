@@ -48,6 +48,7 @@ def runs(
 
       seq2attn runs --sort exact_match_worst
     """
+    # a record also has what is in a run's status and in no column, such as other metrics
     records = [_record(run) for run in newest_first(runs_dir)]
     columns = list(COLUMNS)
     if not records:
@@ -58,7 +59,7 @@ def runs(
         keys = dict.fromkeys([*known, *Status.model_fields])
         if key not in keys:
             raise unknown("--sort key", key, keys)
-        if key not in known:
+        if key not in known:  # show what is sorted by
             columns.append(Column(key, right=True))
         records = _sorted(records, key, reverse=sort.startswith("-"))
     show(Table.of_records(records[:limit], columns), as_json)
@@ -67,9 +68,9 @@ def runs(
 
 
 def _sorted(records: Sequence[dict[str, Any]], key: str, *, reverse: bool) -> list[dict[str, Any]]:
-    """Return records by the value of `key`, the lowest first, but the highest exact match, or in
-    reverse order; those without a value come last. Of equal ones, the oldest comes first where
-    values rise, the newest where they fall.
+    """Return records sorted by their value of `key`. Values rise, but those of exact match fall;
+    `reverse` turns this around. Of equal values, the oldest run comes first where values rise, the
+    newest where they fall. Records without a value come last.
 
     records: the newest first.
     """
@@ -85,7 +86,9 @@ def _sorted(records: Sequence[dict[str, Any]], key: str, *, reverse: bool) -> li
 
 
 def _record(run: Run) -> dict[str, Any]:
-    """Return what is known of a run, by the keys of `COLUMNS` and of its status."""
+    """Return what is known of a run, by the keys of `COLUMNS` and of its status; None where a value
+    is not known.
+    """
     status, environment = run.status(), run.environment
     made = environment.created and f"{environment.created:%Y-%m-%d %H:%M}"
     return status.model_dump() | {

@@ -52,6 +52,7 @@ def train(
     """
     from seq2attn.runs.create import prepare_training
 
+    # the config, and the run to continue or to make
     settings, where = prepare_training(
         config,
         overrides or (),
@@ -61,15 +62,16 @@ def train(
         plugins=plugin or [],
         note=note,
     )
+    # imports torch, which takes seconds: a mistake in the config has been reported by now
     from seq2attn.training import session
 
     with make_display() as display:
         ended = session.train(settings, where, device=device, threads=threads, display=display)
     run = ended.run
-    if ended.stopped_by is not None:
+    if ended.stopped_by is not None:  # the number of a signal, such as Ctrl-C's
         progress = f"step {ended.step:,}; everything is saved."
         stop(ended.stopped_by, progress, resume_command(run))
-    data = settings.data_files.get("dev")
+    data = settings.data_files.get("dev")  # what `eval` can measure a run on pairs on
     file = f" --data {shlex.quote(data)}" if data else ""
     options = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
     say(f"Next: seq2attn eval {run.name}{options}{file}")
