@@ -302,9 +302,10 @@ def _use_one_thread() -> None:
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:
-    """Print the rows as a table or as JSON, and draw the figure of this name if it is wanted.
+    """Print the rows of an analysis as a table or as JSON, and draw its figure if it is wanted.
 
     The fields of a row are the columns; a field's metadata may hold a heading and a number format.
+    name: of the analysis; `NAME_figure` draws it.
     """
     rows = [vars(row) for row in result.rows]
     if shown.as_json:

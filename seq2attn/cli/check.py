@@ -18,6 +18,7 @@ from seq2attn.runs.machine import available_cores
 from seq2attn.text import quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
+"""the kinds of parts that plug-ins can add to, as KIND/NAME writes them, such as `initial-state`"""
 HINT = (
     "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
     'needs keys as wide as queries says so: @register("name", equal_widths=True)'
@@ -107,7 +108,7 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
-    if attention is not None:
+    if attention is not None:  # of a file, without being a part
         places = Places.parse(attention)
         options = {
             "sizes": literals(sizes),
@@ -134,12 +135,12 @@ def check(
 
 
 def _chosen(names: list[str] | None) -> list[str]:
-    """Return KIND/NAME of the parts that are meant: without names, those of plug-ins, or all if
-    there are none.
+    """Return KIND/NAME of each part that the names mean, which are NAME or KIND/NAME; without
+    names, of all parts of plug-ins, or if there are none, of all parts.
     """
     from seq2attn.plugins import foreign_parts
 
-    foreign = foreign_parts()
+    foreign = foreign_parts()  # classes
     added = [part for part, cls in _known().items() if cls in foreign]
     chosen = []
     for word in names or added or _known():
@@ -148,7 +149,11 @@ def _chosen(names: list[str] | None) -> list[str]:
 
 
 def _check_parts(chosen: list[str], as_json: bool) -> None:
-    """Check each part against its contract, and show a row for each rule."""
+    """Check each part against its contract, and show a row for each rule. Raises `Seq2AttnError` if
+    a part breaks one.
+
+    chosen: KIND/NAME of the parts.
+    """
     from seq2attn.contract.parts import check_part
 
     rows = []
@@ -157,6 +162,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
         for rule, reason in check_part(CHECKED[kind].kind, name).items():
             rows.append({"kind": kind, "name": name, "rule": rule, "result": reason or "passed"})
     show(Table.of_records(rows), as_json)
+    # their gradients are not those of what they compute, so no rule compares them
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
@@ -173,15 +179,18 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
-    """Compare each of the scores with the expected one."""
+    """Compare each chosen score with the one that is expected, a name or a formula, and show a row
+    for each; parts that are no scores are passed over. Raises `Seq2AttnError` if a score differs.
+    """
     from seq2attn.contract.scores import known_scores, scored
     from seq2attn.doctor.scores import Sample, compare
 
     rows, known = [], known_scores()
     for part in chosen:
         kind, _, name = part.partition("/")
-        if kind == "score" and name != expect:  # with itself nothing is compared
-            # without a code, a text tells of a difference that the weights do not show
+        if kind == "score" and name != expect:  # no score is compared with itself
+            # the code is empty if the attention weights are the same; a text may then still tell of
+            # a difference that they do not show
             code, text = compare(Sample(*scored(name)), expect, known)
             result = text or "equal"
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
@@ -202,8 +211,8 @@ def _is_straight_through(part: str) -> bool:
 
 
 def _known() -> dict[str, object]:
-    """Return the parts that can be checked, all but tasks that read files: KIND/NAME -> the class,
-    or a text that says where it is.
+    """Return the parts that can be checked, KIND/NAME -> the class, or a text that says where it
+    is: all but tasks that read files, and parts without a class, such as the score `none`.
     """
     known: dict[str, object] = {}
     for kind, registry in CHECKED.items():
@@ -214,13 +223,15 @@ def _known() -> dict[str, object]:
 
 
 def _find(word: str) -> list[str]:
-    """Return the KIND/NAME of each part that NAME or KIND/NAME means."""
+    """Return KIND/NAME of each part that `word`, NAME or KIND/NAME, means: parts of several kinds
+    may have one name. Raises `Seq2AttnError` if there is none.
+    """
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
         CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
     names = {part: part.partition("/")[2] for part in _known()}  # KIND/NAME -> NAME
     matching = [part for part, name in names.items() if word in (part, name)]
-    if not matching and ":" in word:
+    if not matching and ":" in word:  # looks like FILE:NAME
         raise Seq2AttnError(
             f"unknown part {quoted(word)}; to examine an attention in a file: --attention {word}"
         )

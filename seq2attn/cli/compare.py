@@ -155,10 +155,10 @@ def compare(
     if as_json:
         write_json(comparison.to_json())
     else:
-        # in a pipe a single one, of flat rows
+        # on a terminal a table for each group and one of all groups; in a pipe one of flat rows
         for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
-    if latex and comparison.groups:
+    if latex and comparison.groups:  # there are none if no trial is done
         save_latex(comparison.paper_table(), latex)
     if plot:
         from seq2attn.comparison.figures import figures_of
@@ -168,19 +168,21 @@ def compare(
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
-    if comparison.failed:
+    if comparison.failed:  # after the results of the trials that are done
         raise comparison.failure()
 
 
 def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
-    """Return the file of each figure by its name. Raises `Seq2AttnError` for one that may not be
-    written.
+    """Return the file of each figure, by the figure's name. Raises `Seq2AttnError` for a file that
+    may not be written.
+
+    plot: the folder or file that --plot names.
     """
     from seq2attn.comparison.figures import figure_files
     from seq2attn.plotting.style import check_format
 
-    if plot.is_file():  # below, a file of no figure's format would be taken for a folder
-        check_format(plot)
+    if plot.is_file():
+        check_format(plot)  # `figure_files` would take a file of another format for a folder
     files = figure_files(comparison, plot)
     for path in files.values():
         check_figure(path, force)

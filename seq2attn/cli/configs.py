@@ -64,7 +64,8 @@ def list_names(
     for name in [kind] if kind else KINDS:
         _, registry = KINDS[name]
         for entry in registry:
-            _, *options = entry.options.model_fields  # the first is the name
+            _, *options = entry.options.model_fields  # the first is the part's name
+            # None, as a column without any synonyms or options is not shown to people
             about = {
                 "kind": name,
                 "synonyms": entry.synonyms or None,
@@ -102,8 +103,9 @@ def config(
 
 
 def _first_sentence(text: str) -> str:
-    """Return the first sentence of a file's comments, without its full stop, which is followed by a
-    blank or ends the comments; "et al. 2023" goes on.
+    """Return the first sentence of a config file's comments, without its full stop. It ends at a
+    full stop with a blank behind it, but not before a number, as in "et al. 2023"; otherwise where
+    the comments end.
     """
     comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
     first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)
@@ -149,6 +151,7 @@ def inspect(
     # as YAML, in which everything that does not belong to the config is a comment
     lines = list(_explained(config))
     if on_terminal():
+        # A long line, such as a list of lengths, has to be broken to leave room for its meaning.
         is_narrow = all(len(line) <= WIDEST for line, _ in lines)
         Table([Column("config", whole=is_narrow), Column("meaning")], lines).show()
     else:
@@ -156,7 +159,7 @@ def inspect(
             print(f"{line:<40}  # {meaning}" if meaning else line)
     for name, value in (learned or {}).items():
         more = ""
-        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:
+        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:  # of a vocabulary
             more = f" and {len(value) - MOST_SYMBOLS:,} more (--json has them)"
             value = value[:MOST_SYMBOLS]
         print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
@@ -165,11 +168,12 @@ def inspect(
 
 
 def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:
-    """Return what the task learns from its files, if it reads any, such as their vocabularies, and
-    the model's numbers of parameters by part.
+    """Return what the task learns from its files, such as their vocabularies (None if it reads no
+    files), and the number of parameters of each part of the model.
 
-    A run has kept what was learned. The files of a config are read; if one is missing, as in a
-    recipe that leaves them to the user, a message says so, and nothing is returned.
+    A run has kept what was learned. Without a run, the files of the config are read; if one is
+    missing, as in a recipe that leaves them to the user, a message says so, and the result is None
+    and {}.
     """
     from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.build import build_model, build_task, load_task
@@ -191,8 +195,10 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
 
 
 def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a config's section as YAML, with the meaning of its key: nothing for the
-    further lines of a list.
+    """Yield each line of a config's section as YAML, with the meaning of its key. The lines below a
+    key that hold the items of its list have an empty meaning.
+
+    indent: the blanks before each line.
     """
     from seq2attn.config.yaml_files import write_yaml
 

@@ -60,8 +60,10 @@ class Strings:
 
 
 def _columns() -> str:
-    """Return what the columns by length mean, as a paragraph of the help."""
-    lines = ["\b"]  # for Typer: these lines are not filled
+    """Return what the columns by length mean, as a paragraph of the help: a column's heading, and
+    its meaning from the 25th character on. `HELP` itself explains the error rates of files.
+    """
+    lines = ["\b"]  # tells Typer to leave the ends of these lines where they are
     for metric in METRICS.values():
         if metric.heading and not metric.of_file:
             text = f"{metric.heading:<24}{metric.meaning}"
@@ -146,8 +148,8 @@ def evaluate(
         measured[trained.name] = evaluation
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
     try:
-        # An ensemble is not one run. An evaluation does not say how it decoded, and the figures and
-        # reports that read it later take it for greedy decoding's.
+        # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
+        # how it decoded, and the figures and reports that read it later take it for greedy.
         if not (models.beam or models.as_ensemble):
             for trained in loaded:
                 save_evaluation(measured[trained.name], trained.run)
@@ -172,14 +174,14 @@ evaluate.__doc__ = HELP
 
 def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
     """Say what share of the possible strings of each length training saw, if it is 1 % or more, and
-    whether the model was trained on the file: these numbers say little of new strings.
+    say so if the model was trained on the very file: its results then say little of new strings.
 
-    who: the start of the sentence.
+    who: the start of a sentence, `RUN: `; empty if only one model is measured.
     """
     examples = trained.step * trained.config.training.batch_size
     shares = []
     for length in evaluation.lengths:
-        share = trained.task.share_drawn(length, examples)
+        share = trained.task.share_drawn(length, examples)  # None: the task cannot say
         if share and share >= 0.01:
             shares.append(f"{100 * share:.0f} % of those of length {length}")
     if shares:
@@ -190,12 +192,15 @@ def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) ->
 
 
 def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bool) -> None:
-    """Print evaluations, given by the name of their run: on a terminal as tables, several side by
-    side; in a pipe a line for each number.
+    """Print evaluations as JSON, or on a terminal as tables, several side by side, or in a pipe as
+    a line for each number.
+
+    measured: by the name of the run. as_ensemble: True if the runs are one model, with one
+        evaluation.
     """
     if as_json:
         records = [evaluation.to_json(name) for name, evaluation in measured.items()]
-        if as_ensemble:  # one model, so one record
+        if as_ensemble:  # there is one record
             records[0]["ensemble"] = True
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
@@ -213,8 +218,8 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
 
 
 def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return every row of the evaluations; of several, with the name of the run. Numbers are short
-    and words last, so that people can read the columns, too.
+    """Return every row of the evaluations; of several, with the name of the run. Numbers have five
+    decimals, and words come last, so that people can read the columns of a pipe, too.
     """
     records = []
     for name, evaluation in measured.items():

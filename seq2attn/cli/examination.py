@@ -28,18 +28,21 @@ class Places:
 
     @classmethod
     def parse(cls, text: str) -> Places:
-        """Return the places that a text means. Of a folder, and of what a pattern matches, other
-        files than those of Python and notebooks are left out.
+        """Return the places that a text, such as `hand-in/*.py:scaled,cosine`, means. Of a folder,
+        and of what a pattern matches, only files of Python and notebooks count.
 
-        Raises `Seq2AttnError` without a name, or if nothing matches.
+        Raises `Seq2AttnError` without a file or a name, and for a folder or a pattern without such
+        a file. Whether a single file, or a name in a file, exists, its examination finds out.
         """
         path, _, listed = text.rpartition(":")
         names = listed.split(",")
+        # a name with dots passes: no file has it, and the message on that lists what the file has
         if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
             hint = (
                 "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine."
             )
             raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
+        # a file may be called as if it were a pattern
         if not Path(path).is_file() and (Path(path).is_dir() or set(path) & set("*?[")):
             matching = glob(f"{path}/*" if Path(path).is_dir() else path)
             files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
@@ -55,15 +58,16 @@ class Places:
 
 
 def expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the score that each name is to have. Of `texts`, NAME=SCORE is for one name, and SCORE
-    for all names; the last one counts.
+    """Return name -> the score that this attention is to have. Of `texts`, NAME=SCORE is for one
+    name, and SCORE for all names; of two for one name, the last counts. A name that has no score is
+    left out.
     """
     scores = {}
     for text in texts:
         name, equals, score = text.partition("=")
         if equals and name in names:
             scores[name] = score
-        else:
+        else:  # SCORE
             scores.update(dict.fromkeys(names, text))
     return scores
 
@@ -92,20 +96,25 @@ def examine(
 ) -> None:
     """Examine attentions, and show what was found. The exit code is 0 if all were examined and have
     no fault, 1 if one has, 2 if none has and one could not be examined.
+
+    options: for `check_attention`, of every attention. expect: name -> the expected score.
+    timeout: seconds for one attention. jobs: how many are examined at once.
+    verbose: True to show what their files print. feedback: a folder for a text on each file.
     """
     settings = {}
     for place in places:
         _, _, name = place.rpartition(":")
         settings[place] = {**options, "expect": expect.get(name)}
     is_one = len(settings) == 1
-    rows = {}
+    rows = {}  # by place, as their examinations end
     for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
-        rows[row.place] = row if verbose else replace(row, printed="")  # for --json, too
+        # without --verbose, JSON does not have what was printed either
+        rows[row.place] = row if verbose else replace(row, printed="")
         if not is_one:
             say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
         if verbose and row.printed and not as_json:
             say(f"{row.place} printed:\n{row.printed}")
-    ordered = [rows[place] for place in places]  # they come as they end
+    ordered = [rows[place] for place in places]
     if feedback is not None:
         _write_feedback(feedback, places, rows)
     if as_json:
@@ -118,8 +127,8 @@ def examine(
 
 
 def _records(places: Places, rows: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
-    """Yield a record for each file: a point for each name that passed, and how each name did, or
-    what is wrong with the only one.
+    """Yield a record for each file: how many of the names passed, as points, and the result of each
+    name; of a single name, with what its first fault is and where to look.
     """
     for file in places.files:
         of_file = {name: rows[f"{file}:{name}"] for name in places.names}
@@ -127,7 +136,7 @@ def _records(places: Places, rows: Mapping[str, Row]) -> Iterator[dict[str, Any]
         results = {name: _short(row) for name, row in of_file.items()}
         if len(of_file) == 1:
             (row,) = of_file.values()
-            results = {"result": _short(row), "look at": ""}
+            results = {"result": _short(row), "look at": ""}  # it passed, or was not examined
             if row.report and row.report.faults:
                 fault = row.report.faults[0]
                 results = {"result": f"{fault.code}: {fault.text}", "look at": fault.look_at}
@@ -142,9 +151,9 @@ def _short(row: Row) -> str:
 
 
 def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> None:
-    """Write a text for each file, which says what was found in each name. The texts keep the
-    subfolders that the files have below their common folder, and the suffixes of `anna.py` beside
-    `anna.ipynb`, so files of one name do not collide.
+    """Write a text for each file, which says what was found in each name: `anna.txt` for `anna.py`.
+    So that no two texts have one path, they are in the subfolders that the files have below their
+    common folder, and `anna.py` beside `anna.ipynb` gets `anna.py.txt`.
     """
     common = os.path.commonpath([Path(file).absolute().parent for file in places.files])
     stems = Counter(Path(file).with_suffix("") for file in places.files)
@@ -161,13 +170,15 @@ def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> No
 
 
 def _conclude(rows: Sequence[Row]) -> None:
-    """Raise `Seq2AttnError` unless all were examined and none has a fault."""
+    """Raise `Seq2AttnError` unless all were examined and none has a fault; with exit code 1 if one
+    has a fault, with 2 if none has.
+    """
     codes = [row.exit_code for row in rows]
     if not any(codes):
         return
     code = 1 if 1 in codes else 2
     first, *others = rows
-    if others:
+    if others:  # of several, a table has said what is wrong
         failed = len(codes) - codes.count(0)
         raise Seq2AttnError(f"{failed} of {len(rows)} did not pass", exit_code=code)
     if first.report:

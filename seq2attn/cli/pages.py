@@ -60,7 +60,7 @@ def report(
     _check_page(to, "report", force)
     from seq2attn.comparison.plan import find_comparison
 
-    plan = find_comparison(names or [], runs_dir)
+    plan = find_comparison(names or [], runs_dir)  # None: the names are of runs
     runs = [] if plan else find_runs(runs_dir, names)
     from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 
@@ -114,6 +114,7 @@ def page(
         raise Seq2AttnError("--set changes the config of --train; a run keeps its own")
     from seq2attn.config import load_config
 
+    # by the names that the page shows
     configs = {path.stem: load_config(path, overrides or []) for path in train or ()}
     if train and (names or len(train) > 2 or len(configs) < len(train)):
         raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
@@ -214,7 +215,7 @@ def accuracy(
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
-    # for colours; from the status, since to read a config, which has it too, may need a plug-in
+    # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
     scores = [str(run.status().score) for run in runs]
     if not by_length:
         curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}
@@ -224,7 +225,7 @@ def accuracy(
         save_figure(accuracy_curves_figure(curves, scores), file)
         return
     results = {}
-    sources = []  # of the results: `eval`, or a step of training
+    sources = []  # where results are from, in words: an `eval`, or a step of training
     for run in runs:
         latest = latest_by_length(run)
         if latest is None:
@@ -266,7 +267,7 @@ def attention(
             f"run {run.name!r} (score {run.status().score}) has no recorded attention",
             hint="Only a score other than none has attention, recorded training.snapshots times.",
         )
-    _, first_maps = snapshots[0]  # all are of the same strings
+    _, first_maps = snapshots[0]  # the later ones are of the same strings
     recorded = [attention_map.source for attention_map in first_maps]
     for text in strings or ():
         if text not in recorded:
@@ -276,6 +277,6 @@ def attention(
                 hint=f"For any string: seq2attn predict STRING --run {run.name}"
                 f"{runs_dir_option(runs_dir)} --plot FILE",
             )
-    chosen = [recorded.index(text) for text in strings or recorded]
+    chosen = [recorded.index(text) for text in strings or recorded]  # which maps of each step
     drawn = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]
     save_figure(evolution_figure(drawn, ideal=ideal), file)

@@ -100,7 +100,7 @@ def predict(
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
     answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
     if shown.plot:
-        answers = list(answers)  # for the figure, too
+        answers = list(answers)  # kept for the figure, instead of printed as they are computed
     if shown.as_json:
         _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
     else:
@@ -116,7 +116,10 @@ def predict(
 def _check_options(
     texts: list[str], shown: Shown, *, several: bool, ideal: bool, heat: str | None
 ) -> None:
-    """Raise `Seq2AttnError` for options that do not go together."""
+    """Raise `Seq2AttnError` for options that do not go together.
+
+    several: True if several models answer.
+    """
     if texts == ["-"] and several:
         raise Seq2AttnError(
             "standard input is answered by one run, or with --ensemble by several as one model",
@@ -134,7 +137,8 @@ def _answers_in_turn(
     models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
 ) -> Iterable[Named]:
     """Yield the answer of each model to the first string, then to the second, and so on, as they
-    are computed: each with its `n_best` outputs (None: all), and with the name of the model's run.
+    are computed: each with its `n_best` best outputs (None: all), and with the name of the model's
+    run. An answer is None for a line of standard input that the model cannot read.
     """
     of_each = []
     for trained in models:  # one, if standard input is read: `_check_options` refuses several
@@ -149,8 +153,9 @@ def _answers_in_turn(
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
-    """Yield the answers, and count on the way: after the last one, say how their strings differ
-    from those of training, and exit with code 2 if the model could not read some lines.
+    """Yield the answers, and count on the way: after the last one, say how many of their strings
+    have symbols or lengths that training lacked, and exit with code 2 if an answer is None, for a
+    line that the model could not read.
     """
     task = predictor.task
     unseen = Counter[str]()
@@ -182,8 +187,8 @@ def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[A
 
 
 def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Answer | None]:
-    """Yield the answer to each text, or to each line of standard input; None for a line that the
-    model cannot read.
+    """Yield the answer to each text, or if the only one is `-`, to each line of standard input;
+    None for a line that the model cannot read.
     """
     predict = functools.partial(predictor.predict, keep_weights=keep_weights)
     if texts != ["-"]:
@@ -207,8 +212,9 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input; None, after a message, for a line that the
-    model cannot read. Messages on typed lines need no number; of others only the first are shown.
-    Says at the end which lines were passed over, since they have no source.
+    model cannot read. A message on a line that is typed needs no number, since it comes at once; of
+    those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines were
+    passed over, since they have no source.
     """
     typed = sys.stdin.isatty()
     refused = last = 0
@@ -217,7 +223,7 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
         left_out += map(str, range(last + 1, number))  # those between two sources
         last = number
         try:
-            predictor.read(source)  # raises for what the model cannot read
+            predictor.read(source)  # raises if the model cannot read it
             yield source
         except Seq2AttnError as error:
             refused += 1
@@ -242,7 +248,8 @@ def _lines() -> Iterator[str]:
 
 def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
     """Write answers as JSON: as a list, or each on a line of its own as soon as it is there. A line
-    that the model cannot read has none.
+    that the model cannot read, whose answer is None, is left out. With `several` models, or an
+    ensemble, each answer has the name of its run.
     """
     records = []
     for name, answer in answers:
@@ -262,17 +269,19 @@ def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_l
 
 
 def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None:
-    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone; an
-    empty line for a string that the model cannot read.
+    """Print an answer: with a map, with --n-best as its best outputs and their log-probabilities,
+    without either as its output alone. None, for a line that the model cannot read, is an empty
+    line.
 
-    name: of the run, where there are several. ranked: print every output, as --n-best asks for.
+    name: of the run; empty if there is only one. heat: `colour`, `digits` or `none`.
+    ranked: True to print the best outputs.
     """
     if answer is None:
         print()
         return
     from seq2attn.data.tasks.pairs import Pairs
 
-    start = f"{name}\t" if name else ""
+    start = f"{name}\t" if name else ""  # what a printed line begins with
     if name or ranked or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":
@@ -289,6 +298,8 @@ def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None
 def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
     """Print source and output, what was expected if that is something else, and the map of the
     attention, or why there is none.
+
+    name: of the run; empty if there is only one. digits: True to write weights into the cells.
     """
     from rich.text import Text
 

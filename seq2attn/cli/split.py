@@ -60,7 +60,8 @@ def split(
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
-        # the hint of this error says "another file", but the files' names are fixed
+        # The advice stands in the message, beside the hint of `check_output` to name another file:
+        # the names of the parts are fixed. No mark (None) tells a part from other files.
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
     words = splitting.words_of(loaded)  # line number -> word
@@ -69,10 +70,10 @@ def split(
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
     for name, numbers in parts.items():
-        if numbers:
+        if numbers:  # a part whose share is 0 has none
             write_output(paths[name], loaded.part(numbers).encode(errors="surrogateescape"))
-            kinds = len({units[number] for number in numbers})
-            rows.append((str(paths[name]), kinds, len(numbers)))
+            different = len({units[number] for number in numbers})
+            rows.append((str(paths[name]), different, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
     joined = 0 if by else len(set(words.values())) - len(set(units.values()))
     if joined:
@@ -90,8 +91,8 @@ def split(
 
 
 def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
-    """Return the pairs of lines, given by their numbers: a line with several answers has several
-    pairs.
+    """Return the pairs (source, answer) of the lines with these numbers: a line with several
+    answers has several.
     """
     pairs: list[Pair] = []
     for number in numbers:
@@ -100,10 +101,11 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
 
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
-    """Load the file in the format that the options set, and return that format, too.
+    """Load the file, and return it with the format in which it was read: the one that the options
+    set.
 
-    What the options do not set, such as a header or a separator, is found out from the pairs: if
-    they look odd because of it, the file is read once more, with a note.
+    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if it is
+    sure that they look odd because of it, the file is read once more, with a note.
     """
     from seq2attn.config import load_config
 
@@ -112,10 +114,11 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
-    given = " ".join(overrides)  # a key may also stand in a value, as in task={header: true}
-    unset = [name for name in FOUND if name not in given]
+    options = " ".join(overrides)
+    # a key may also stand in an option's value, as in task={header: true}
+    unset = [name for name in FOUND if name not in options]
     for oddity in oddities(loaded.pairs, form):
-        for name, value in oddity.changes.items():
+        for name, value in oddity.changes.items():  # fields of the format that would end it
             if oddity.sure and name in unset:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
