@@ -60,6 +60,7 @@ def train(
     loaded = load_plugins(plugins)
     if isinstance(config, Run):
         config, resume = None, config
+    # the config, and the run to continue or to make
     settings, where = prepare_training(
         config,
         overrides,
@@ -71,7 +72,7 @@ def train(
     )
     with make_display(progress) as display:
         ended = session.train(settings, where, device=device, threads=threads, display=display)
-    if ended.stopped_by is not None:
+    if ended.stopped_by is not None:  # the number of a signal
         raise KeyboardInterrupt(
             f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}"
         )
@@ -177,6 +178,7 @@ def compare(
         )
     file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
+    # `vary` is checked as overrides are: a single text becomes a list
     composed = compose_experiment(
         file, bases, override_list(vary), overrides, train=train, **options
     )
@@ -215,9 +217,10 @@ def check_attention(
     require: `causal`, or a window such as `window=3`.
     allow: codes of findings to leave out.
 
-    Where no call is found, give it `attend(query, keys, valid)` of query (B, L, Dq), keys
-    (B, S, Dk) and valid (B, S), True = real token, that calls it; leave out `query` or `valid` if
-    it takes none. Raises `Seq2AttnError` if it cannot be made or called.
+    It is called in one of several usual ways, which is found by trying. Where none works, examine
+    instead a function of your own that calls it, `attend(query, keys, valid)` of query (B, L, Dq),
+    keys (B, S, Dk) and valid (B, S), True = real token; leave out `query` or `valid` if the
+    attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
     """
     from seq2attn.contract.scores import known_scores
     from seq2attn.doctor import examine

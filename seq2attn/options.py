@@ -69,8 +69,11 @@ def option(
     """Return the type and the field of an option, as `options` takes them; a default of None means
     that null is allowed.
 
-    check: returns the value or raises `ValueError`. is_file: it is the path of a data file, which a
-    config resolves relative to itself. Other text is kept in Unicode's normal form C.
+    kind: the type of its values. meaning: what `seq2attn list` says of it.
+    minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
+    check: returns the value, perhaps changed, or raises `ValueError`.
+    is_file: True for the path of a data file, which a config resolves relative to itself. Other
+        text is kept in Unicode's normal form C.
     """
     bounds = Field(ge=minimum, le=maximum, gt=above)
     is_text = kind is str and not is_file
@@ -99,11 +102,12 @@ def options(**fields: tuple[Any, Any]) -> type[Options]:
 
 
 def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Return an option for each parameter of the constructor that has a default and is bool, int,
-    float or str, by annotation or else by its default.
+    """Return name -> option, as `options` takes them, for each parameter of the constructor that
+    has a default and is one of bool, int, float and str, by annotation or else by its default.
 
     Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
-    class attribute `limits` has for it. A parameter whose name begins with `_` is no option.
+    class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`
+    is no option. Raises `Seq2AttnError` for limits of what is no parameter.
     """
     try:
         parameters = inspect.signature(cls, eval_str=True).parameters
@@ -118,7 +122,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     fields = {}
     for name, parameter in parameters.items():
         default = parameter.default
-        kinds = _kinds(parameter)
+        kinds = _kinds(parameter)  # of several, it is not clear what a value in YAML means
         if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)

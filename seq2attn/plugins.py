@@ -29,7 +29,8 @@ def load_plugins(paths: str | Path | Iterable[Path | str]) -> list[str]:
 
 
 def load_plugin(path: Path) -> list[type]:
-    """Run a Python file, and return the classes of the parts that it registers.
+    """Run a Python file, and return the classes of the parts that it registers. Raises
+    `Seq2AttnError` if it registers none.
 
     Parts that the same file registered before, as in a notebook's cell that is run again, are
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
@@ -69,9 +70,9 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a file may also call `exit()`
-        where = ""  # a syntax error passes through no line
+        where = ""  # of a syntax error: it is raised before any line of the file runs
         for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename == file:  # the innermost one counts
+            if frame.filename == file:  # the innermost frame, which comes last, counts
                 where = f":{frame.lineno}"
         message, hint = error_text(error), None
         if isinstance(error, Seq2AttnError):
@@ -81,15 +82,15 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
 
 
 def foreign_parts(config: Config | None = None) -> list[type]:
-    """Return the classes of parts that plug-ins have registered: all, or those that `config`
-    names.
+    """Return the classes of parts that plug-ins, or the user's own code, have registered: all, or
+    those that `config` names.
     """
     chosen = flat_values(config) if config else {}
     classes = []
     for key, registry in PARTS.items():
         names = _names(chosen.get(key)) if config else registry.names()
         for entry in registry:
-            cls = entry.implementation  # of a part of ours, the place of its class as a text
+            cls = entry.implementation  # of a part in parts.toml, the place of its class as a text
             if entry.name not in names or not isinstance(cls, type):
                 continue
             if not cls.__module__.startswith("seq2attn."):
@@ -115,12 +116,12 @@ def how_to_check(cls: type) -> str:
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
-    """Return the files of plug-ins with a part that `config` names, if they have changed since a
-    run was made.
+    """Return the files of plug-ins with a part that `config` names which have changed since a run
+    was made: as they are loaded now, their contents are among none of `contents`.
 
-    contents: SHA-256 of each plug-in's file then; none: the run knows of no files.
+    contents: SHA-256 of each plug-in's file then.
     """
-    if not contents:
+    if not contents:  # the run has no record of such files
         return []
     changed = []
     for file in dict.fromkeys(map(_file_of, foreign_parts(config))):
@@ -140,11 +141,13 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
     if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
         return None
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-        error = error.__cause__  # Python made that of a plug-in's StopIteration in our generator
+        # of a StopIteration that a plug-in raises in one of our generators, Python makes such a
+        # RuntimeError, whose traceback does not reach the plug-in
+        error = error.__cause__
     classes = {cls.__module__: cls for cls in foreign_parts()}
     trace = traceback.walk_tb(error.__traceback__)
     frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in classes]
-    if not frames:
+    if not frames:  # no line of a plug-in took part
         return None
     lines = []
     for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]:

@@ -73,9 +73,11 @@ class Registry:
         key: str = "name",
         many: bool = False,
     ) -> None:
-        """Make the registry of these entries. kind: what messages call a part, such as `score`.
-        default: the part of a config that names none; empty: the first of `entries`. key, many: as
-        the class says.
+        """Make the registry of these entries.
+
+        kind: what messages call a part, such as `score`.
+        default: the part of a config that names none; empty: the first of `entries`.
+        key, many: as the class says.
         """
         self.kind = kind
         self.default = default or entries[0].name
@@ -109,9 +111,9 @@ class Registry:
 
     def get(self, name: str, *, unlisted: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names.
+        allowed names, if there is none.
 
-        unlisted: a name that the message leaves out, since the caller has no use for it.
+        unlisted: a name that the list leaves out, since the caller would refuse it.
         """
         entry = self._entries.get(name)
         if entry is None:
@@ -133,10 +135,11 @@ class Registry:
         """Make a chosen part: call its class with what every part of its kind gets, `provided` and
         `more`, and with its own options. Returns None if it has no class, as the score `none`.
 
-        An exception of the constructor becomes a `Seq2AttnError` with its line.
+        An exception of the constructor becomes a `Seq2AttnError` with its line; a
+        `Seq2AttnError`, a lack of memory and Ctrl-C stay as they are.
         """
         cls = self.load(part.name)
-        # a pydantic model yields its fields
+        # an iteration over a pydantic model yields the name and value of each field
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
@@ -214,7 +217,7 @@ def register(
     """
 
     def decorate(cls: PartType) -> PartType:
-        """Add the class to the registry of its base class."""
+        """Add the class to the registry of its kind, an attribute that its base class has."""
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
             raise Seq2AttnError(
@@ -244,11 +247,12 @@ def register(
 
 
 def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a part's class. Raises `Seq2AttnError` for a class that cannot be one.
+    """Return the options of a part's class: name -> option. Raises `Seq2AttnError` for a class that
+    cannot be a part.
 
     part: its kind and name, for messages.
     """
-    # looked for here: only a class derived from `ABC` has `__abstractmethods__`
+    # (`__abstractmethods__` would say so of classes derived from `ABC` only)
     missing = [
         member
         for member in dir(cls)
@@ -257,8 +261,8 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
     if missing:
         names = ", ".join(missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-    # the base class of its kind, such as `Score`; its constructor takes what every part of the kind
-    # is given, which comes first in this class, too: only what follows is needed beyond that
+    # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
+    # class takes the same first; whatever it needs beyond that, no config could leave out.
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
     needed = _needed(cls)[len(_needed(base)) :]
     if needed:

@@ -74,9 +74,11 @@ def check_config(
     source: str = "config",
     written: Mapping[str, str] | None = None,
 ) -> Config:
-    """Return the config of these keys and values, as `load_config` checks it.
+    """Return the config of these keys and values with `overrides`. Raises `ConfigError` with every
+    problem.
 
-    written: where each dotted key is, for messages.
+    source: what messages call the config, such as its file. written: where each dotted key is in
+    it, such as `mine.yaml:7`, for messages.
     """
     values, places, unusable = _overridden(values, override_list(overrides), written or {})
     values = _absolute(values, Path())  # paths of overrides; those of a file are absolute already
@@ -104,6 +106,8 @@ def _overridden(
 ) -> tuple[Values, dict[str, str], list[Problem]]:
     """Return values after overrides, where each dotted key is now written, and a problem for each
     override that cannot be read.
+
+    places: where each dotted key was written before.
     """
     places = dict(places)
     unusable = []
@@ -113,7 +117,7 @@ def _overridden(
             key, value = parse_override(override)
             values = _replace(values, key, value)
         except Seq2AttnError as error:
-            unusable.append(Problem("", str(error), where))
+            unusable.append(Problem("", str(error), where))  # of no key
             continue
         for other in list(places):
             if _is_in(other, key):  # the override has replaced what was written there
@@ -146,8 +150,10 @@ def dump_config(config: Config) -> str:
 
 
 def flat_values(config: Config | Values, prefix: str = "") -> dict[str, Any]:
-    """Return every dotted key with its value as plain JSON; the key of a part has its name, and its
-    options are keys below it.
+    """Return every dotted key with its value as plain JSON. The value of a part's key is the part's
+    name; its options are keys below that.
+
+    prefix: what comes before each key, such as `model.`, where `config` is a section of one.
     """
     values = config.model_dump(mode="json") if isinstance(config, Config) else config
     flat = {}
@@ -170,7 +176,7 @@ def override_list(overrides: Overrides) -> list[str]:
             f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
             for key, value in overrides.items()
         ]
-    # what is neither text nor a list is refused below, as one override
+    # What is neither a text nor a list counts as one override, which is refused below.
     single = isinstance(overrides, str) or not isinstance(overrides, Iterable)
     listed: list[Any] = [overrides] if single else list(overrides)
     for override in listed:
@@ -188,7 +194,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not all(words) or len(words) > MAX_LEVELS:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
     key, value = ".".join(words), read_text(text, source="value").value
-    # (a mapping has its own `name`, and a list chooses several parts)
+    # (a mapping says itself which of its values is the name; a list chooses several parts)
     is_name = key in PARTS and not isinstance(value, dict | list)
     return f"{key}.name" if is_name else key, value
 
@@ -217,9 +223,11 @@ def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, An
 
 
 def _absolute(values: Values, folder: Path) -> Values:
-    """Return a copy of `values` in which the relative paths of data files start at `folder`."""
+    """Return a copy of the values of a config in which relative paths of data files are made
+    absolute: they start at `folder`, or at the user's home if they begin with `~`.
+    """
     task = values.get("task")
-    if not isinstance(task, Mapping):
+    if not isinstance(task, Mapping):  # a task's name alone, which has no options
         return values
     task = dict(task)
     # (the name of the task may be wrong, so data files of any task count)
@@ -320,7 +328,11 @@ def _unknown_key(
     values: Values,
     by_name: Mapping[str, Sequence[str]],
 ) -> str:
-    """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
+    """Return the message for an unknown key: the allowed ones, and the one that may be meant, there
+    or elsewhere in the config.
+
+    location: the words of the key. by_name: last word -> all keys of a config that end with it.
+    """
     name = str(location[-1])
     here, part = _section_at(location[:-1], section, values)
     allowed = sorted(_keys_of(here) - {"name"})  # `name` would choose another part
@@ -344,7 +356,8 @@ def _section_at(
     of whichever history `values` choose.
 
     location: the words of a key, and numbers in a list of parts. section: the class to start from.
-    values: those of `section`. Raises `KeyError` if there are no keys below that location.
+    values: those of `section`. Raises `KeyError` if that class has no such location: other parts
+    may have it than those that `values` choose. The location is never that of a plain value.
     """
     part = ""
     registry = None  # of the parts among which the value at the last key chooses

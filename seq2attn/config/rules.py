@@ -42,9 +42,10 @@ def _problem(key: str, message: str, *rests_on: str) -> Problem:
 
 
 def _conflicts(reasons: Mapping[str, str], key: str, name: str) -> Iterator[Problem]:
-    """Yield a problem under each key of `reasons`, which conflicts with the part `name` at `key`.
+    """Yield a problem under each key of `reasons`: it conflicts with the part `name` at `key`.
 
-    name: as a sentence says it, such as "attention score 'none'".
+    reasons: key -> what its value does beside that part, such as "has no effect". name: as a
+    sentence says it, such as "attention score 'none'".
     """
     for conflicting, reason in reasons.items():
         yield _problem(conflicting, f"{reason}, with {name}; change one of them", key)
@@ -67,8 +68,10 @@ def _lengths(config: Config) -> Iterator[Problem]:
         yield _problem(
             "task.symbols", "is set, and so is task.alphabet; set one of them", "task.alphabet"
         )
-    measured = config.evaluation.lengths or [shortest]  # null: every trained length
+    # null: every trained length, for which one can stand here
+    measured = config.evaluation.lengths or [shortest]
     trained = any(shortest <= length <= longest for length in measured)
+    # the target is for trained lengths that are measured
     if config.training.target is not None and not trained:
         yield _problem(
             "training.target",
@@ -85,8 +88,8 @@ def _training(config: Config) -> Iterator[Problem]:
     """Yield the problems of `training`: how long it takes, and what has no effect there."""
     training = config.training
     steps, epochs = training.steps, training.epochs
-    # Options that only tasks have which draw their strings. Whether another task, such as one of a
-    # plug-in, does so is known to the task alone.
+    # Only tasks that draw their strings have one of these options. Another task, such as one of a
+    # plug-in, may draw its strings, too, which only the task itself knows.
     is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
     if steps is None and epochs is None:
         yield _problem(
@@ -106,7 +109,7 @@ def _training(config: Config) -> Iterator[Problem]:
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
             "task",
         )
-    if training.select != "wer" and is_drawn:  # not the default
+    if training.select != "wer" and is_drawn:  # set to something else than the default
         yield _problem(
             "training.select",
             f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",
@@ -134,7 +137,7 @@ def _files(config: Config) -> Iterator[Problem]:
     """Yield the problems of a task that reads files of pairs: a missing file, and columns."""
     task = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
-        if name in task and task[name] is None:  # a task may have another name for its files
+        if name in task and task[name] is None:  # a task may have other options for its files
             yield _problem(
                 f"task.{name}",
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
@@ -157,7 +160,10 @@ def _files(config: Config) -> Iterator[Problem]:
 
 
 def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
-    """Yield a problem if the heads of an attention cannot share its width equally."""
+    """Yield a problem if the heads of an attention cannot share its width equally.
+
+    section: the key above `heads`.
+    """
     if width % heads:
         yield _problem(
             "model.hidden",

@@ -35,8 +35,10 @@ _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of th
 
 
 def _words(values: Any, what: str) -> Iterator[str]:
-    """Yield the words of `7`, `"3,5"` and `["3,5", 7]`. Raises `Seq2AttnError` for a value that is
-    neither text nor a whole number; what: what it should be, for the message.
+    """Yield the words of `7`, `"3,5"` and `["3,5", 7]`: `7`, then `3` and `5`, and so on. Raises
+    `Seq2AttnError` for a value that is neither text nor a whole number.
+
+    what: what a value should be, for the message.
     """
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
         values = [values]  # a mapping, too, which is then refused as a whole
@@ -303,13 +305,15 @@ def all_keys(
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)
         if registry is not None:  # the value chooses one of several sections
-            if registry.key == "name":  # not `architecture`, which is a key by itself
+            # The value at the key of a part is its name. The model's architecture is no part: it
+            # is chosen by a key of its own, `model.architecture`.
+            if registry.key == "name":
                 yield key, field
             for entry in registry:
                 yield from all_keys(entry.options, f"{key}.")
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from all_keys(field.annotation, f"{key}.")
-        elif name != "name":  # of a part, whose name is the value at the key of the part itself
+        elif name != "name":  # of a part, yielded above
             yield key, field
 
 

@@ -88,7 +88,7 @@ class _Loader(yaml.SafeLoader):
         """Compose a node as PyYAML does, unless it is an alias, has a tag, or lies too deep."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
-        # 1 more, since the value at the last level is a node, too
+        # 1 more: below the keys of the last level, their values are nodes, too
         if event.anchor is not None or event.tag is not None or self.depth > MAX_LEVELS + 1:
             problem = f"found an alias, a tag, or more than {MAX_LEVELS} levels; write plain values"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
@@ -150,6 +150,7 @@ def find_config(path: Path | str) -> Path:
     short: `chapter/dot`.
     """
     path = Path(path)
+    # a path that is absolute or leads upwards names no shipped config
     if os.path.isfile(path) or path.is_absolute() or ".." in path.parts:
         return path
     named = shipped_folder() / path.as_posix().removeprefix(f"{CONFIGS}/")
@@ -182,6 +183,6 @@ def hint_for_missing(path: Path) -> str:
     folder = path if path.is_dir() else path.parent
     names = {f"{CONFIGS}/{name}.yaml" for name in shipped_names()}
     names.update(map(str, folder.glob("[!.]*.yaml")))
-    # 0: all of them, sorted by their likeness
+    # a cutoff of 0 leaves none out: all of them, sorted by their likeness
     similar = difflib.get_close_matches(str(path), sorted(names), len(names), cutoff=0)
     return f"There are: {first_of(similar)}"

@@ -97,7 +97,9 @@ def json_text(value: Any, **options: Any) -> str:
 
 def say(text: str, style: str = "dim", console: Console | None = None) -> None:
     """Print a message for people, by default on standard error. A terminal gets lines broken
-    between words.
+    between words. `error: ` at its beginning is red.
+
+    style: one of Rich, such as "dim" or "bold red"; empty: plain.
     """
     from rich.text import Text
 
@@ -111,8 +113,8 @@ def say(text: str, style: str = "dim", console: Console | None = None) -> None:
 
 
 def _broken(line: str, width: int) -> str:
-    """Break a line between words, indented as it is. Commands, and words that are wider, stay
-    whole.
+    """Break a line between words into lines of at most `width` characters, all indented as it is.
+    Commands, and words that are wider, stay whole.
     """
     whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
     indent = " " * (len(line) - len(line.lstrip()))
@@ -162,7 +164,8 @@ def _console(stream: Any) -> Console:
                 yield segment if segment.control else segment._replace(text=printable(segment.text))
 
         def on_broken_pipe(self) -> None:
-            # called by Rich while it handles a BrokenPipeError; it would exit with code 1
+            # Rich calls this while it handles a BrokenPipeError. Its own method would exit with
+            # code 1; this one raises the error again, for the caller.
             raise  # noqa: PLE0704
 
     return Escaping(file=stream, highlight=False, soft_wrap=True)

@@ -52,10 +52,11 @@ def _named(trial: str, text: str) -> str:
 
 
 def decoding_steps(maximum: int) -> Iterator[int]:
-    """Yield the steps of a decoding; say every `QUIET_SECONDS` how many there were.
+    """Yield the steps of a decoding, 0 to `maximum` - 1; say every `QUIET_SECONDS` how many there
+    were. The caller stops earlier where all strings have ended.
 
-    Each step attends to the whole source, and a string may take twice its length in steps: time
-    grows with the square.
+    A long string takes long: each step attends to the whole source, and there may be twice as many
+    steps as source positions, so time grows with the square of the length.
     """
     due = time.monotonic() + QUIET_SECONDS
     for step in range(maximum):
@@ -68,8 +69,8 @@ def decoding_steps(maximum: int) -> Iterator[int]:
 def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
     """Return the display that suits standard error.
 
-    wanted: False: the display that shows nothing; None: that one, too, where standard error is
-        neither a terminal nor in a notebook.
+    wanted: False: the display that shows nothing; None: that one, too, but only where standard
+        error is neither a terminal nor in a notebook; True: one that shows something everywhere.
     seconds: between two lines about steps where standard error is a pipe or a file.
     """
     console = stderr()
@@ -77,7 +78,7 @@ def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> 
         return Display()
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
-    if "ipykernel" in sys.modules:
+    if "ipykernel" in sys.modules:  # in a notebook
         return Line()
     return Lines(seconds) if wanted else Display()
 
@@ -105,7 +106,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation(line)  # which prints it; in a notebook it replaces the last one
+            self.evaluation(line)  # prints the line; in a notebook it replaces the last one
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -121,7 +122,9 @@ class Line(Lines):
     _shown: Any = None
 
     def evaluation(self, text: str) -> None:
-        """Show a text in place of the last one: the first call gets a handle to update."""
+        """Show a text in place of the last one: the first call makes an output of the notebook's
+        cell, and keeps its handle, by which later calls change it.
+        """
         import IPython.display
 
         ipython: Any = IPython.display  # it has no types

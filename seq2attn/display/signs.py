@@ -33,22 +33,22 @@ def sign(symbol: str, *, plain: bool = False) -> str:
     """Return a symbol as the label of a row or column of a map or a table: a sign for one that
     would not be seen, such as a blank; control characters are escaped.
 
-    plain: ASCII signs only.
+    plain: True for the ASCII signs of `SIGNS`; other symbols do not change.
     """
     if symbol in SIGNS:
         return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign
-    # a combining mark, such as an accent, is seen on a letter only
+    # a combining mark (of a category Mn, Mc or Me), such as an accent, is seen on a letter only
     if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
     return printable(_letter(symbol))
 
 
 def _letter(symbol: str) -> str:
-    """Return the Korean letter that stands alone in place of the same one that would join its
-    neighbours to a syllable; other symbols as they are.
+    """Return a Korean letter that would join its neighbours to a syllable as the same letter that
+    stands alone, which Unicode has, too; other symbols as they are.
     """
     name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
-    try:  # of any other symbol this looks up its own name
+    try:  # the name of any other symbol stays, and so it is found itself
         return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
     except KeyError:  # it has no name, or there is no such letter
         return symbol

@@ -75,8 +75,8 @@ class _Texts:
 
     @property
     def is_whole(self) -> bool:
-        """True if the cells are never broken: those of such columns, numbers with their intervals,
-        and single words.
+        """True if no cell is broken into lines: in a column that is declared so (`right` or
+        `whole`), and in one that has nothing to break, only single words and values with intervals.
         """
         if self.column.right or self.column.whole:
             return True
@@ -127,7 +127,9 @@ class Table:
         title: str = "",
         notes: Sequence[str] = (),
     ) -> Table:
-        """Return the table of records with the same keys, by default with a column for each key."""
+        """Return the table of records, all of which have the keys of these columns; by default with
+        a column for each key of the first. Other values of a record are left out.
+        """
         if columns is None:
             columns = [Column(key, key=key) for key in records[0]] if records else []
         rows = [[record[column.name] for column in columns] for record in records]
@@ -191,10 +193,12 @@ class Table:
         return "\n".join([*lines, *map(_row, rows), r"\bottomrule", r"\end{tabular}", ""])
 
     def _texts(self) -> list[_Texts]:
-        """Return the columns that have a heading and are not empty."""
+        """Return the columns that have a heading, as people see them, without those whose cells are
+        all empty, None or "".
+        """
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
-            # without rows, a table is its headings
+            # a table without rows keeps its headings
             empty = cells and all(cell in (None, "") for cell in cells)
             if column.heading and not empty:
                 texts = [text_of(cell, column.form) for cell in cells]
@@ -220,7 +224,9 @@ class Table:
         return page
 
     def __str__(self) -> str:
-        """Return the table in `TEXT_WIDTH` characters a line, if that can be, then the notes."""
+        """Return the table in `TEXT_WIDTH` characters a line, if that can be, then the notes. As on
+        a terminal, optional columns are dropped if they do not fit; here nothing says which.
+        """
         from rich.console import Console
 
         console = Console(width=TEXT_WIDTH, color_system=None)
@@ -235,7 +241,8 @@ class Table:
         of optional columns, or of their intervals.
 
         There is one table, unless what is left is still too wide. Then it is cut into several, to
-        be shown one below the other, each with the first column. Numbers are never broken.
+        be shown one below the other, each with the first column. Numbers are never broken: for a
+        table that is still too wide, `console` itself is made wider.
         """
         columns = self._texts()
         left_out = _leave_out(columns, console.width)
@@ -248,12 +255,12 @@ class Table:
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
-        # A part may still be wider than the console. Rich would narrow it: widen the console.
+        # Rich would narrow a part that is still wider than the console.
         console.width = max(console.width, *map(_width, parts))
         return [self._rich_table(part, console.width) for part in parts], left_out
 
     def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
-        """Return Rich's table of some columns, for a terminal of `room` characters."""
+        """Return Rich's table of some columns, for a terminal of `room` characters a line."""
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -299,9 +306,9 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return the text of a cell as LaTeX has to read it."""
-    if text == "-":
-        return "--"  # a dash, for what is missing
+    """Return the text of a cell, as `text_of` made it, as LaTeX has to read it."""
+    if text == "-":  # of None
+        return "--"  # a dash
     if tiny := re.fullmatch(r"(\d\.?\d*)e-0*(\d+)", text):  # a p-value
         return rf"${tiny[1]} \cdot 10^{{-{tiny[2]}}}$"
     text = text.translate(LATEX)
@@ -318,9 +325,9 @@ def _widest(pieces: Sequence[str]) -> int:
 
 
 def _leave_out(columns: list[_Texts], room: int) -> list[str]:
-    """Make columns fit on a terminal that has `room` characters in a line, if leaving out does:
-    first the intervals of all optional columns, then these columns, from the last one on. Return
-    what was left out.
+    """Make columns fit on a terminal that has `room` characters in a line, as far as leaving out
+    can: first the intervals of all optional columns, then these columns, from the last one on.
+    Changes the list and its members, and returns what was left out, in words.
     """
     narrowed: list[_Texts] = []
     left_out: list[str] = []
@@ -333,17 +340,18 @@ def _leave_out(columns: list[_Texts], room: int) -> list[str]:
         last = optional.pop()
         columns.remove(last)
         left_out.insert(0, last.heading)  # in the order of the columns
-    # of the columns that are still there
+    # a column that was left out has no need to be named for its interval, too
     if intervals := [texts.heading for texts in narrowed if texts in optional]:
         left_out.insert(0, f"the intervals of {first_of(intervals)}")
     return left_out
 
 
 def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
-    """Return the widths of columns on a terminal that has `room` characters in a line.
+    """Return the widths of columns, gaps counted, on a terminal that has `room` characters in a
+    line.
 
     As long as they do not fit, the widest column that can be narrowed, because it has texts to
-    break between words, loses one character.
+    break between words, loses one character. If none can be, the columns stay wider than `room`.
     """
     widths = [texts.unbroken for texts in columns]
     least = [texts.least for texts in columns]
@@ -361,8 +369,8 @@ def _width(columns: Sequence[_Texts]) -> int:
 
 
 def text_of(cell: Any, form: str = "") -> str:
-    """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None; of a
-    sequence the first `MOST_ITEMS`. form: of numbers, as `Column.form`.
+    """Return a cell of a `Table` for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for
+    None; of a sequence the first `MOST_ITEMS`. form: of numbers, as `Column.form`.
     """
     if cell is None:
         return "-"
@@ -373,10 +381,10 @@ def text_of(cell: Any, form: str = "") -> str:
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
         return format(cell, form).removesuffix("%")  # the heading has the sign
-    if hasattr(cell, "low"):
+    if hasattr(cell, "low"):  # a number with its interval
         form = form or ".3f"
         value = text_of(cell.value, form)
-        if cell.low is None:
+        if cell.low is None:  # it has none
             return value
         return f"{value} [{text_of(cell.low, form)}, {text_of(cell.high, form)}]"
     items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
@@ -384,7 +392,9 @@ def text_of(cell: Any, form: str = "") -> str:
 
 
 def _field(cell: Any) -> str:
-    """Return a cell of a TSV line."""
+    """Return a value as a field of a TSV line: nothing for None, six digits of a float, commas
+    between the items of a sequence, and texts without tabs and line ends, which are escaped.
+    """
     if cell is None:
         return ""
     if isinstance(cell, bool):
