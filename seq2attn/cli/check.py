@@ -108,7 +108,7 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
-    if attention is not None:  # of a file, without being a part
+    if attention is not None:  # in a file, and it need not be a part
         places = Places.parse(attention)
         options = {
             "sizes": literals(sizes),
@@ -162,7 +162,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
         for rule, reason in check_part(CHECKED[kind].kind, name).items():
             rows.append({"kind": kind, "name": name, "rule": rule, "result": reason or "passed"})
     show(Table.of_records(rows), as_json)
-    # their gradients are not those of what they compute, so no rule compares them
+    # a straight-through gradient is not that of what the part computes, so no rule compares it
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")

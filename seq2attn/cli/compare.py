@@ -146,6 +146,7 @@ def compare(
 
     plugins = plugin or []
     composed = compose_experiment(experiment, **vars(grid))
+    # files that may not be written are refused before any training
     check_latex(latex, force)
     files = _figure_files(composed.name, plot, force) if plot else {}
     comparison = run.compare(

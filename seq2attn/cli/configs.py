@@ -60,7 +60,7 @@ def list_names(
         rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show()
         return
-    records = []
+    records = []  # everything about the parts of one kind, or for programs, of all kinds
     for name in [kind] if kind else KINDS:
         _, registry = KINDS[name]
         for entry in registry:
@@ -97,6 +97,7 @@ def config(
     rows = []
     for shipped in shipped_names():
         if not shipped.startswith("experiments/"):  # these are not configs
+            # (without the folder, a file of the user's might be found)
             text = find_config(f"configs/{shipped}").read_text("utf-8")
             rows.append({"config": shipped, "about": _first_sentence(text)})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()

@@ -174,7 +174,8 @@ evaluate.__doc__ = HELP
 
 def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
     """Say what share of the possible strings of each length training saw, if it is 1 % or more, and
-    say so if the model was trained on the very file: its results then say little of new strings.
+    say so if it was trained on the file that it is measured on: such results say little of new
+    strings.
 
     who: the start of a sentence, `RUN: `; empty if only one model is measured.
     """

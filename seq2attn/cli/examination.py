@@ -17,6 +17,7 @@ from seq2attn.doctor.processes import Row, examine_places
 from seq2attn.errors import Seq2AttnError
 
 SCORES = "seq2attn.contract.scores:known_scores"
+"""a function that returns the scores that --expect may name; the processes that examine call it"""
 
 
 @dataclass(frozen=True)

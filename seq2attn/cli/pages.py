@@ -122,7 +122,7 @@ def page(
     from seq2attn.pages.models import run_models, untrained_models
     from seq2attn.pages.page import render
 
-    if train:
+    if train:  # there are no checkpoints yet: --checkpoint and --snapshots have no effect
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)

@@ -213,14 +213,14 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input; None, after a message, for a line that the
     model cannot read. A message on a line that is typed needs no number, since it comes at once; of
-    those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines were
-    passed over, since they have no source.
+    those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines
+    before the last source were passed over, since they have no source.
     """
     typed = sys.stdin.isatty()
     refused = last = 0
     left_out: list[str] = []  # numbers of lines
     for number, source in predictor.task.sources(_lines()):
-        left_out += map(str, range(last + 1, number))  # those between two sources
+        left_out += map(str, range(last + 1, number))  # those between the last source and this
         last = number
         try:
             predictor.read(source)  # raises if the model cannot read it

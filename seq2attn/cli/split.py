@@ -71,6 +71,7 @@ def split(
     rows = []
     for name, numbers in parts.items():
         if numbers:  # a part whose share is 0 has none
+            # (bytes of the file that are not UTF-8 stay as they are)
             write_output(paths[name], loaded.part(numbers).encode(errors="surrogateescape"))
             different = len({units[number] for number in numbers})
             rows.append((str(paths[name]), different, len(numbers)))
@@ -142,5 +143,6 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
         recipe = "medium"
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
     changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
-    changes.setdefault("target_separator", form.target_separator)  # the recipes have another one
+    # always set, since the recipes set another separator than the usual one
+    changes.setdefault("target_separator", form.target_separator)
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

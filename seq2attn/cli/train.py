@@ -71,7 +71,7 @@ def train(
     if ended.stopped_by is not None:  # the number of a signal, such as Ctrl-C's
         progress = f"step {ended.step:,}; everything is saved."
         stop(ended.stopped_by, progress, resume_command(run))
-    data = settings.data_files.get("dev")  # what `eval` can measure a run on pairs on
+    data = settings.data_files.get("dev")  # a file that `eval` can measure a run on pairs on
     file = f" --data {shlex.quote(data)}" if data else ""
     options = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
     say(f"Next: seq2attn eval {run.name}{options}{file}")
