@@ -45,10 +45,13 @@ def train(
     overrides: `KEY=VALUE`, several of them, or a mapping.
     runs_dir: the directory of the runs; by default the environment variable SEQ2ATTN_RUNS, or
         `runs`.
-    name: the name of the run; by default derived from the config's file name.
+    name: the name of the run; by default the config's file name, with the overrides and a number.
     note: a text about the run.
-    device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
-    threads: how many threads an operation on the CPU uses; by default 1.
+    device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu. With `auto`, a
+        model that probably trains faster on the CPU is trained there, and a run that began on the
+        CPU stays there.
+    threads: how many threads an operation on the CPU uses; by default 1, or as many as a run to
+        continue began with.
     plugins: files with your own parts.
     resume: the name of a run to continue, in place of a config.
     progress: True to show it; by default it is shown in a notebook and on a terminal.
@@ -91,7 +94,8 @@ def load(
 
     run: the run or its name; of several, the ensemble, which averages their probabilities.
     checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
-    runs_dir, device, plugins: as for `train`.
+    device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
+    runs_dir, plugins: as for `train`.
     """
     load_plugins(plugins)
     root = Path(runs_dir or default_root())

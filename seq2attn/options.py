@@ -122,7 +122,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     fields = {}
     for name, parameter in parameters.items():
         default = parameter.default
-        kinds = _kinds(parameter)  # of several, it is not clear what a value in YAML means
+        kinds = _kinds(parameter)  # (a parameter of several kinds is no option)
         if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)

@@ -52,10 +52,13 @@ def _conflicts(reasons: Mapping[str, str], key: str, name: str) -> Iterator[Prob
 
 
 def _lengths(config: Config) -> Iterator[Problem]:
-    """Yield the problems of a task that draws its strings: of their lengths and symbols."""
+    """Yield the problems of a task that draws its strings: of their lengths and symbols, and of a
+    target for lengths that are not measured.
+    """
     task = dict(config.task)
     shortest, longest = task.get("min_length"), task.get("max_length")
-    if shortest is None or longest is None:  # no options of this task, which determines them
+    # a task without such options determines its lengths in another way
+    if shortest is None or longest is None:
         return
     if shortest > longest:
         yield _problem(

@@ -44,7 +44,7 @@ def read_file(path: Path) -> Document:
             data = file.read(LARGEST + 1)  # one byte more shows that it is too large
         if len(data) > LARGEST:
             raise ValueError(f"it is larger than {LARGEST:,} bytes")
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")  # without a byte order mark
     except FileNotFoundError:
         raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:

@@ -33,7 +33,7 @@ def sign(symbol: str, *, plain: bool = False) -> str:
     """Return a symbol as the label of a row or column of a map or a table: a sign for one that
     would not be seen, such as a blank; control characters are escaped.
 
-    plain: True for the ASCII signs of `SIGNS`; other symbols do not change.
+    plain: True for signs in ASCII; it makes no difference to a symbol that has no sign.
     """
     if symbol in SIGNS:
         return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign

@@ -206,7 +206,9 @@ class Table:
         return columns
 
     def html(self) -> str:
-        """Return a `<table>`; numbers have the class `right`."""
+        """Return a `<table>`, with the notes as paragraphs below it; columns aligned to the right,
+        such as numbers, have the class `right`.
+        """
         columns = self._texts()
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
         page = f"<table>{caption}\n<thead><tr>"
@@ -247,7 +249,7 @@ class Table:
         columns = self._texts()
         left_out = _leave_out(columns, console.width)
         if _width(columns) > console.width:
-            for texts in columns:  # break the headings of numbers, too
+            for texts in columns:  # break headings between words, those of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")
         parts = [columns[:1]]
         for texts in columns[1:]:
