@@ -9,7 +9,7 @@ import typer
 
 from seq2attn import parts
 from seq2attn.cli.examination import Places, examine, expected, literals
-from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
+from seq2attn.cli.options import AsJson, LoadedPlugins, Texts, argument, option
 from seq2attn.cli.outputs import show
 from seq2attn.display.console import say
 from seq2attn.display.table import Table
@@ -73,7 +73,7 @@ Verbose = Annotated[
 
 def check(
     names: Names = None,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     expect: Expect = None,
     attention: Attention = None,
     sizes: Sizes = None,

@@ -13,8 +13,8 @@ from seq2attn.cli.options import (
     Device,
     Families,
     Lengths,
+    LoadedPlugins,
     Overrides,
-    Plugins,
     RunsDir,
     Samples,
     Texts,
@@ -118,7 +118,7 @@ def compare(
     force: Force = False,
     latex: Latex = None,
     device: Device = "auto",
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Train a grid of configs with several seeds, and compare them.

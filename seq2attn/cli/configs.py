@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
+from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument, run_names
 from seq2attn.cli.outputs import show
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
@@ -40,7 +40,7 @@ def list_names(
         argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
     ] = None,
     as_json: AsJson = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Show the names that a config can use; of one kind with formulas and sources.
 
@@ -119,7 +119,7 @@ def inspect(
     ],
     overrides: Overrides = None,
     as_json: AsJson = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Show a config, with every key explained, and the model's parameter counts.

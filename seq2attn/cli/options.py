@@ -214,7 +214,7 @@ CheckpointName = Annotated[
         autocompletion=lambda: ["best", "last"],
     ),
 ]
-Plugins = Annotated[
+LoadedPlugins = Annotated[
     Texts,
     option("FILE", "A Python file with your own parts. May be repeated.", callback=_load_plugins),
 ]
@@ -273,7 +273,7 @@ class Models:
         ),
     ] = None
     checkpoint: CheckpointName = "best"
-    plugin: Plugins = None
+    plugin: LoadedPlugins = None
     runs_dir: RunsDir = DEFAULT_ROOT
 
     def load(self, runs: Sequence[Run], device: str, n_best: int = 0) -> list[TrainedModel]:

@@ -10,8 +10,8 @@ import typer
 from seq2attn.cli.options import (
     CheckpointName,
     Ideal,
+    LoadedPlugins,
     Overrides,
-    Plugins,
     RunArgument,
     RunArguments,
     RunsDir,
@@ -41,7 +41,7 @@ def report(
     names: RunArguments = None,
     to: HtmlPath = Path("report.html"),
     force: Force = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Write runs or a comparison as one HTML page, and print its path.
@@ -88,7 +88,7 @@ def page(
         int, option("N", "Show up to N earlier steps of training, if kept.", min=0)
     ] = 8,
     checkpoint: CheckpointName = "best",
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Write a trained model as one HTML page that runs it.
@@ -137,7 +137,7 @@ def export(
         Path | None, option("FOLDER", "A new or empty folder. Default: RUN-export.")
     ] = None,
     checkpoint: CheckpointName = "best",
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Export a trained model for use without seq2attn.

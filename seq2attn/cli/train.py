@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from seq2attn.cli.options import Device, Overrides, Plugins, RunsDir, option, run_names, stop
+from seq2attn.cli.options import Device, LoadedPlugins, Overrides, RunsDir, option, run_names, stop
 from seq2attn.display.console import say
 from seq2attn.display.progress import make_display
 from seq2attn.runs.machine import MAX_THREADS
@@ -33,7 +33,7 @@ def train(
     ] = None,
     device: Device = "auto",
     threads: Threads = None,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Train a model from a config.

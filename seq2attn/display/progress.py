@@ -98,7 +98,9 @@ class Lines(Display):
         self._running[trial] = text
 
     def step(self, trial: str, step: float, text: str = "") -> None:
-        """Keep the trial's text; if a line is due, print those of all trials that have one."""
+        """Keep the trial's text, which says the step, too; if a line is due, print those of all
+        trials that have one.
+        """
         self._running[trial] = text
         if time.monotonic() - self._last_time < self._seconds:
             return
@@ -154,7 +156,7 @@ class Bars(Display):
             speed_estimate_period=AVERAGED_SECONDS,
             transient=True,  # cleared from the screen at the end
         )
-        self._bars: dict[str, Any] = {}  # trial -> Rich's number of it
+        self._bars: dict[str, Any] = {}  # trial -> Rich's number of its bar
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
