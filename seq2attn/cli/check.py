@@ -108,7 +108,7 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
-    if attention is not None:  # in a file, and it need not be a part
+    if attention is not None:  # of a file; it need not be a registered part
         places = Places.parse(attention)
         options = {
             "sizes": literals(sizes),
@@ -224,7 +224,7 @@ def _known() -> dict[str, object]:
 
 def _find(word: str) -> list[str]:
     """Return KIND/NAME of each part that `word`, NAME or KIND/NAME, means: parts of several kinds
-    may have one name. Raises `Seq2AttnError` if there is none.
+    may have one name. Raises `Seq2AttnError` if there is none; synonyms mean no part.
     """
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:

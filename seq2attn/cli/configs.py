@@ -72,7 +72,7 @@ def list_names(
                 "options": options or None,
             }
             records.append({**vars(entry), **about})
-    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # with the key of a config
+    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # names a config's key
     show(Table.of_records(records, COLUMNS, title), as_json)
 
 

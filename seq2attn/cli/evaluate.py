@@ -149,7 +149,7 @@ def evaluate(
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
     try:
         # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
-        # how it decoded, and the figures and reports that read it later take it for greedy.
+        # how it decoded, and figures and reports that read it later take it for greedy decoding's.
         if not (models.beam or models.as_ensemble):
             for trained in loaded:
                 save_evaluation(measured[trained.name], trained.run)
@@ -211,7 +211,8 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
             table.show()
     else:
         ((name, evaluation),) = measured.items()
-        title = name if evaluation.data else ""  # the table of error rates names the run
+        # of a file, the title of the table of error rates names the run
+        title = name if evaluation.data else ""
         if as_ensemble:
             title = f"ensemble of {name} (probabilities averaged)"
         for table in evaluation.tables(title):

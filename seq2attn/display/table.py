@@ -382,7 +382,7 @@ def text_of(cell: Any, form: str = "") -> str:
         return printable(cell)
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
-        return format(cell, form).removesuffix("%")  # the heading has the sign
+        return format(cell, form).removesuffix("%")  # the column's heading has the sign
     if hasattr(cell, "low"):  # a number with its interval
         form = form or ".3f"
         value = text_of(cell.value, form)
