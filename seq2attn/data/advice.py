@@ -146,16 +146,17 @@ class Findings:
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
     """Find out what a file is, and which options read it.
 
-    form: the user's own format, which is kept if it reads 9 of 10 lines.
+    lines: all lines of the file. form: the user's own format, which is kept if it reads more than
+    9 of 10 lines. path: of the file, for the commands that are advised.
 
-    The first of these that fits is told: a kind of file that holds no pairs, such as XML; pairs in
-    the user's format; a kind of file that no delimiter divides, such as glosses; columns, by their
-    delimiter; one of two parallel files, or no file of pairs.
+    The first of these that fits is told: a kind of file that holds no pairs, such as XML; text that
+    is not UTF-8; pairs in the user's format; a kind of file that no delimiter divides, such as
+    glosses; columns, by their delimiter; one of two parallel files, or no file of pairs.
     """
-    filled = [line for line in lines if line.strip()] or [""]  # never empty, for what follows
+    filled = [line for line in lines if line.strip()] or [""]  # one at least, for what follows
     if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
-    # lines read minus those malformed: 0.9 - 0.1
+    # 0.8: 9 of 10 lines are read (0.9), minus the malformed one (0.1)
     if _net_read(lines, form) > 0.8 * len(filled):
         return _read_with(form, lines, own=form, kind="a file of pairs")
     divided = find_columns(filled, form)
@@ -170,8 +171,9 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
 
 
 def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Findings:
-    """Find out which columns hold source, target and features: those that the user has named, if
-    they are there; else what the header or the contents say; if these do not decide, ask.
+    """Find out which columns hold source, target and features, and read the lines with them: the
+    columns that the user has named, if they are there; else those that the header or the contents
+    point to. If these do not decide, the findings ask the user to choose.
 
     own: the user's format. form: how lines are split into `columns`.
     """
@@ -225,7 +227,8 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
     most = _net_read(lines, form)
     for change in tries:
         changed = replace(form, **change)
-        net = most if changed == form else _net_read(lines, changed)  # which takes time
+        # a format that did not change is not tried again, since reading all lines takes time
+        net = most if changed == form else _net_read(lines, changed)
         is_own = "comment" not in change
         if net > most or (net == most and is_own):
             form, most = changed, net
@@ -235,15 +238,19 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
 def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     """Read all lines in a format that is first adjusted to them, and report how many are read, what
     is odd about them, and which of the user's `own` options have to change.
+
+    kind: what the report calls the file. It has no more than this, or the notes, if most of the
+    lines are malformed in the adjusted format, too.
     """
     form, net = _simplest(lines, own, form)
-    if net == -len(lines):  # not one line, or not even the header, can be read
+    if net == -len(lines):  # not one line can be read, or the header lacks a column
         return Findings(kind, [])
     form, parsed, odd = _without_oddities(lines, form)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     notes += [str(one) for one in odd if not one.changes]  # no option mends these
     bad, read = len(parsed.problems), len(parsed.rows)
-    sure = not notes and bad <= max(3, BAD * read)  # 3: in a small file, too
+    # sure: the user has nothing to decide, and few lines are malformed (3 even in a small file)
+    sure = not notes and bad <= max(3, BAD * read)
     if bad:
         form = replace(form, skip_bad=bad)  # an option that the advice then names, too
         at, problem = min(parsed.problems.items())
@@ -288,8 +295,8 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
 
 
 def _encoded(lines: Texts, path: Path) -> Findings | None:
-    """Show what a line would be in each of the usual encodings, if at least `BAD` of the lines are
-    not UTF-8, else return None; only people know which is right.
+    """Show the first line that is not UTF-8 in each of the usual encodings, since only people know
+    which is right. Return None if all lines are UTF-8, or all but a share below `BAD`.
     """
     # bytes that are not UTF-8 were read as surrogates
     broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]
@@ -302,8 +309,9 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 
 
 def _alone(lines: Texts, path: Path) -> Findings:
-    """Look for the file that has the answers to the lines of this one, as `words.de` to `words.en`:
-    it has as many lines.
+    """Return what to do with lines that no delimiter divides: paste the file that has their
+    answers, as `words.de` has those to `words.en`, if one beside this file has the same name with
+    another ending, and as many lines. Otherwise this is no file of pairs.
     """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
