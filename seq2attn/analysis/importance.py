@@ -40,8 +40,10 @@ def attention_importance(
     other: Predictor | None,
     seed: int,
 ) -> Analysis:
-    """Measure exact match with the model's own weights, then with others: `permuted`, `uniform`,
-    and, if there is an `other` model, `frozen`.
+    """Measure exact match with the model's own weights, `unchanged`, then with others: `permuted`,
+    `uniform`, and, if there is an `other` model, `frozen`, those of that model.
+
+    predictor: decodes with the trained model. measure: evaluates it. seed: of the permutations.
 
     Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
     different symbols.
@@ -86,12 +88,13 @@ def uniform(source: Tensor, lengths: Tensor) -> Hook:
 
 
 def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
-    """Return a hook that shuffles each step's weights over the source, the same in every head.
+    """Return a hook that shuffles each step's weights over the real positions of its source, in the
+    same order in every head.
 
     Orders are drawn once for each step, so that a step that is computed again has the same.
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
-    # one stream for each length, so that its orders do not depend on which others are measured
+    # a stream for each length S, so that its orders do not depend on which others are measured
     random = generator(source.device, seed, "permuted weights", source.size(1))
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
@@ -110,7 +113,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
 
 def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     """Return a hook that sets, at each step, the weights with which `other` decodes the same
-    strings; beyond the end of its output, those of its last step.
+    strings; beyond the end of its output, those of its last step. Raises `Seq2AttnError` if it has
+    no attention.
     """
     # (B, 1, T, S), as `other` has no beam
     decoded = other.decode(source, lengths, keep_weights=True).weights
