@@ -239,8 +239,8 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     """Read all lines in a format that is first adjusted to them, and report how many are read, what
     is odd about them, and which of the user's `own` options have to change.
 
-    kind: what the report calls the file. It has no more than this, or the notes, if most of the
-    lines are malformed in the adjusted format, too.
+    kind: what the report calls the file. No options are named if they would not help: if more than
+    `MANY` times as many lines are malformed as are read.
     """
     form, net = _simplest(lines, own, form)
     if net == -len(lines):  # not one line can be read, or the header lacks a column
@@ -253,10 +253,10 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     sure = not notes and bad <= max(3, BAD * read)
     if bad:
         form = replace(form, skip_bad=bad)  # an option that the advice then names, too
-        at, problem = min(parsed.problems.items())
-        text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {at}"
-        notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
-    if bad > MANY * read:  # then these options are not the right ones
+        number, problem = min(parsed.problems.items())
+        text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {number}"
+        notes.append(f"{text}: {problem}: {quoted(lines[number - 1])}")
+    if bad > MANY * read:  # the options are not the right ones
         return Findings(kind, notes)
     examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
     return Findings(kind, notes, sure, form.differing(own), read, examples)
@@ -309,9 +309,11 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 
 
 def _alone(lines: Texts, path: Path) -> Findings:
-    """Return what to do with lines that no delimiter divides: paste the file that has their
-    answers, as `words.de` has those to `words.en`, if one beside this file has the same name with
-    another ending, and as many lines. Otherwise this is no file of pairs.
+    """Return what is known of a file whose lines no delimiter divides. A file beside it may have
+    the answers, as `words.de` those to `words.en`, if it has the same name with another ending, and
+    as many lines; without such a file, this is no file of pairs.
+
+    lines: those that are not blank.
     """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):

@@ -80,8 +80,8 @@ def encoder_input(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Te
 
 
 def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
-    """Return the batch of these examples: `<sos>` before each target, `<eos>` behind it, and with
-    `source_eos` behind each source.
+    """Return the batch of these examples: the decoder's input is `<sos>` and the target, its output
+    the target and `<eos>`. With `source_eos`, each source ends with `<eos>`, too.
     """
     source, source_lengths = encoder_input(
         examples.source, examples.source_lengths, source_eos=source_eos
@@ -132,7 +132,7 @@ class TrainingData:
         """
         # Blocks depend on task and batch size alone, so that batch n is the same from any `start`.
         longest_target = self.task.target_length(self.task.max_length)
-        strings = min(BLOCK, CELLS // longest_target)  # drawn together: not more, to bound memory
+        strings = min(BLOCK, CELLS // longest_target)  # at most, in a block: it bounds memory
         per_block = max(1, strings // self.batch_size)  # batches
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
@@ -148,7 +148,8 @@ class TrainingData:
         return self.batch_size, longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
-        """Draw the examples of a block, each batch of them with its longest sources first.
+        """Draw the `count` examples of the block of this number, each batch of them with its
+        longest sources first.
 
         Row i belongs to batch i // batch size. All rows are sorted by length, then by their batch;
         the second sort is stable, so it keeps the order by length within a batch.

@@ -237,9 +237,9 @@ class Format:
         return [(source, answer) for answer in different]
 
     def _answers(self, target: str) -> Iterator[str]:
-        """Yield the right answers in a cell of the target's column, without the quotes around each,
-        and without blanks there. Raises `ValueError` for an answer that lacks its quotes, or that
-        `_checked` refuses.
+        """Yield the right answers in a cell of the target's column. If the format has a sign
+        between answers, or quotes around them, these are taken off, and the blanks beside them.
+        Raises `ValueError` for an answer that lacks its quotes, or that `_checked` refuses.
         """
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
         for answer in answers:

@@ -110,7 +110,7 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
         if form.comment and "comment" in symptom.changes:
             continue  # the user has said what a comment is
         alike = [text for text in texts if re.fullmatch(symptom.pattern, text)]
-        if len(alike) > symptom.share * len(texts):  # never without texts, such as features
+        if len(alike) > symptom.share * len(texts):  # (false if there are none, such as features)
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             text = f"{count} {len(texts):,} {symptom.side} {symptom.says}, as {quoted(alike[0])}"
             yield Oddity(text, symptom.changes)
@@ -155,9 +155,11 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
-    """Warn of blanks between symbols that no separator explains, and of a separator that many texts
-    lack: each of them is then one symbol, so that there are many symbols for so few texts. side:
-    sources or targets.
+    """Warn if texts are symbols with blanks between them, but the format has no separator; or if
+    many texts lack the format's separator: each of these is then read as one symbol, so that there
+    are many different symbols for so few texts.
+
+    side: what the texts are, sources or targets.
     """
     name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
     separator = getattr(form, name)
@@ -272,8 +274,11 @@ def _direction(pairs: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterator[str]:
-    """Yield a sentence for all that is odd about the pairs of training, and for pairs that cannot
-    be learned or measured. dev: the pairs that training is measured on.
+    """Yield a sentence for all that is odd about the pairs of training, and for what spoils a
+    training or what is measured of it: dev pairs that are trained on, sources that differ only in
+    case, a pair that is much too long, symbols that may be mistaken or are not trained on.
+
+    pairs: of the training file. dev: the pairs that training is measured on.
     """
     yield from map(str, oddities(pairs, form, dev))
     known = set(pairs)
@@ -298,7 +303,9 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
 
 def _symbols(name: str, vocabulary: Vocabulary, texts: Texts, dev: Texts) -> Iterator[str]:
     """Warn if texts have symbols called like the model's own, such as `<pad>`, or lack symbols that
-    the dev set has. name: sources or targets.
+    the dev set has.
+
+    name: what the texts are, sources or targets. texts: of the training file. dev: of the dev set.
     """
     symbols = {symbol for text in texts for symbol in vocabulary.symbols_of(text)}
     if special := [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in symbols]:

@@ -43,10 +43,10 @@ class Addition(Task):
                 hint = "Of two numbers with n digits each: 2n + 1, such as 21."
                 raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
             shortest = longest = length // 2
-        sizes = draw_integers(random, shortest, longest, count)
+        sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, longest)
         last_written = draw_integers(random, 1, 9, count, 2, 1)
-        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) its position
+        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) position of that digit
         digits = digits.scatter(2, last, last_written)  # (N, 2, longest)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):

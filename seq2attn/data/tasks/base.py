@@ -92,8 +92,8 @@ class Task(ABC):
         return self.examples(random, count, length)
 
     def check_evaluation(self, names: Sequence[str], lengths: Sequence[int]) -> None:
-        """Raise `Seq2AttnError` unless the task can be measured on the families of these names, and
-        on sources of these lengths, which count only if it draws its examples.
+        """Raise `Seq2AttnError` unless the task can be measured on the families of these names and,
+        if it draws its examples, on sources of these lengths.
         """
         if missing := [name for name in names if name not in self.families]:
             raise Seq2AttnError(

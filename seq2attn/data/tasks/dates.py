@@ -47,6 +47,9 @@ class Dates(Task):
     Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on
     which a model is measured, are of held-out dates. There is no ideal alignment: most characters
     of the target copy none of the source.
+
+    held_out: the share of dates that are. min_length, max_length: of sources in training,
+        characters.
     """
 
     def __init__(
