@@ -160,7 +160,7 @@ def importance_figure(result: Analysis) -> Figure:
 
     kinds = _groups(result.rows, "weights").items()
     for (kind, rows), marker in zip(kinds, MARKERS, strict=False):  # there are more markers
-        width = 4 if kind == "unchanged" else 1.4  # points: seen below a line that is equal
+        width = 4 if kind == "unchanged" else 1.4  # points: seen below an equal line, too
         draw_intervals(panel, rows, "exact_match", label=kind, marker=marker, lw=width)
 
     panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))

@@ -99,7 +99,7 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        # of these L rows of weights, the first of which is that of step `at.first`
+        """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps, `at.first` and so on."""
         steps = slice(at.first, at.first + weights.size(-2))
         while len(orders) < steps.stop:
             numbers = torch.rand(valid.shape, generator=random, device=source.device)
@@ -123,7 +123,7 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     kept = decoded.squeeze(1)  # (B, T, S)
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        # of these L rows of weights, the first of which is that of step `at.first`
+        # the weights are those of L steps, the first of which is `at.first`
         steps = torch.arange(at.first, at.first + weights.size(-2), device=kept.device)  # (L,)
         rows = kept[:, steps.clamp(max=kept.size(1) - 1)]  # (B, L, S)
         return _each_head(rows.to(weights), weights)

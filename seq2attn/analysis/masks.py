@@ -30,7 +30,9 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     """Compute the windows `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al.
     2015, section 3.2), as the model has them: a row for each window and output position.
 
-    local_p learns its centres; here they sweep evenly from the last source position to the first.
+    source, target: the lengths S and L. radius: how many positions a window reaches to each side of
+    its centre. local_p learns its centres; here they sweep evenly from the last source position to
+    the first.
     """
     t = torch.arange(target)
     last = source - 1

@@ -55,7 +55,7 @@ def random_scores(
     (samples, S), float64.
 
     Every score sees the same queries and keys, which depend on seed, width, number of keys and
-    purpose, a word. They are drawn a block of queries at a time, to bound memory.
+    `purpose`, any word. They are drawn a block of queries at a time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))  # of queries, each with its keys
@@ -110,7 +110,8 @@ def score_variance(
     Theory: a multiplicative score is s.(M h) of query s and key h, with M fixed (I for dot, I /
     sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
     standard deviations ss and sh, Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2,
-    1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
+    |.|^2 a sum of squares and 1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2
+    ms^2).
     """
     rows = []
     for name, width in product(scores, widths):
@@ -130,7 +131,7 @@ def score_variance(
             variance=variance,
             variance_error=error,
             variance_theory=theory,
-            # in standard errors; these are 0 if all scores are equal, as those of `none`
+            # in standard errors; None without theory, or if all scores are equal (`none`)
             deviation=(variance - theory) / error if theory is not None and error else None,
         )
         rows.append(row)

@@ -41,8 +41,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     for label, weights in zip(rows, attention.weights, strict=True):
         text.append(f"\n {label} ", style="bold")
         for weight in weights:
-            # a digit from 1 to 9; a point for less than a tenth
-            # (9 for a weight of 1.0, too)
+            # a digit from 1 to 9, which is also that of 1.0; a point for less than a tenth
             tenths = str(min(9, int(10 * weight)) or ".") if digits else ""
             style = "on rgb({},{},{})".format(*weight_colour(weight))
             if digits:  # readable on a dark or bright ground

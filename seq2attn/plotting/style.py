@@ -119,8 +119,8 @@ def column(rows: Iterable[object], field: str) -> NDArray[np.float64]:
 def draw_intervals(
     panel: Axes, rows: Sequence[object], field: str, *, shift: float = 0, **style: Any
 ) -> None:
-    """Draw the field of this name of rows by their `length`, with its interval from `low` to
-    `high`; the interval of a row without one is not drawn.
+    """Draw a field of rows, given by its name, against their `length`, with its interval from `low`
+    to `high`; where these are None, without one.
 
     shift: to the right, in lengths, so that lines do not hide each other. style: of `errorbar`.
     """

@@ -142,8 +142,8 @@ class Evaluation(Tabular):
 
     def summary(self) -> dict[str, float]:
         """Return what status.json records, by name: of a file of pairs the error rates and the
-        loss; of strings that a task draws exact match, of the worst length and on average, and the
-        entropy of attention. What was not measured is left out.
+        loss; of strings that a task draws exact match, of the worst trained length and on average
+        over these, and the entropy of attention. What was not measured is left out.
         """
         if self.get("wer"):
             summary = {name: self.mean(name) for name in ("wer", "ser")}
@@ -207,8 +207,8 @@ class Evaluation(Tabular):
         difference.
         """
         pairs = list(self._pairs(other))
-        # of each source, above 0 if only A has it right, below 0 if only B has; both count it as
-        # equally many words, or `_pairs` raises
+        # for each source, in words: above 0 if only A has it right, below 0 if only B has; both
+        # count it as equally many words, or `_pairs` raises
         differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)
@@ -253,8 +253,9 @@ class Evaluation(Tabular):
         return {"run": run, **known}
 
     def tables(self, title: str = "") -> list[Table]:
-        """Return tables for people: of strings of several families exact match by family and
-        length; of others all metrics by length, and before it, of a file of pairs, its error rates.
+        """Return tables for people: exact match by family and length, if there is a family of
+        strings beside `random`; otherwise all metrics by length, of a file of pairs below its error
+        rates.
 
         title: what was measured.
         """

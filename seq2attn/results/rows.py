@@ -75,7 +75,8 @@ def rows_of(
         if not isinstance(number, Estimate):
             count = independent or samples
             number = share(number, count) if metric.is_share else Estimate(number)
-        if 0 <= number.value <= metric.largest:  # nan is not, nor an entropy of weights below 0
+        # not if it is nan, nor below 0, as an entropy may be where weights are
+        if 0 <= number.value <= metric.largest:
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows
 

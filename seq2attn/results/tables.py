@@ -37,7 +37,7 @@ def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
 
 def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
     """Return exact match: a column for each evaluation, by the name of its run, and a row for each
-    family and length that any of them has. notes: for below the table.
+    family and length that any of them has. notes: lines below the table.
     """
     places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
@@ -114,7 +114,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     for name, one in evaluations.items():
         difference = p = None  # the first run is not compared with itself
         if one is not baseline:
-            paired = one.paired(baseline)  # above 0: worse than the first run
+            paired = one.paired(baseline)  # a difference above 0: worse than the first run
             difference, p = paired.difference, paired.p
         rates = one.get("wer"), one.get("ser")
         rows.append([name, seeds.get(name), one.words, *rates, difference, p])
