@@ -29,7 +29,7 @@ def variance_figure(result: Analysis) -> Figure:
 
 
 def saturation_figure(result: Analysis) -> Figure:
-    """Draw the mean weight of the largest key, the second largest and so on: a panel per score, a
+    """Draw the mean of the largest weight, of the second largest and so on: a panel per score, a
     line per width.
     """
     from matplotlib import colormaps

@@ -89,7 +89,7 @@ def uniform(source: Tensor, lengths: Tensor) -> Hook:
 
 def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     """Return a hook that shuffles each step's weights over the real positions of its source, in the
-    same order in every head.
+    same order in every head. source (B, S), right-padded, of lengths (B,).
 
     Orders are drawn once for each step, so that a step that is computed again has the same.
     """
@@ -113,8 +113,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
 
 def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     """Return a hook that sets, at each step, the weights with which `other` decodes the same
-    strings; beyond the end of its output, those of its last step. Raises `Seq2AttnError` if it has
-    no attention.
+    strings, source (B, S) of lengths (B,); beyond the end of its output, those of its last step.
+    Raises `Seq2AttnError` if it has no attention.
     """
     # (B, 1, T, S), as `other` has no beam
     decoded = other.decode(source, lengths, keep_weights=True).weights

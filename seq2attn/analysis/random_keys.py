@@ -52,7 +52,7 @@ def random_scores(
     components: Components,
 ) -> Tensor:
     """Return the scores of `samples` random queries, each against `keys` random keys of its own:
-    (samples, S), float64.
+    (samples, S), float64. components: how the numbers in queries and keys are distributed.
 
     Every score sees the same queries and keys, which depend on seed, width, number of keys and
     `purpose`, any word. They are drawn a block of queries at a time, to bound memory.
@@ -225,7 +225,8 @@ def entropy_by_width(
         weights = random_weights(name, width, count, samples, seed)
         entropy, error = mean_and_error(attention_entropy(weights))
         deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-        limit = deviation and expected_entropy(count, deviation)  # None for all other scores
+        # what the entropy tends to as D grows; None for all other scores
+        limit = deviation and expected_entropy(count, deviation)
         rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
     return Analysis({"samples": samples, "seed": seed}, rows)
 

@@ -19,7 +19,7 @@ from seq2attn.data.columns import (
     share_of,
     without_comments,
 )
-from seq2attn.data.format import COLUMNS, Format, Pair, Parsed, Texts
+from seq2attn.data.format import COLUMN_KEYS, Format, Pair, Parsed, Texts
 from seq2attn.data.warnings import Oddity, key_values, oddities, settings
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import first_of, quoted
@@ -182,20 +182,21 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     present = set().union(*(column.keys for column in columns))
     named = own.differing()  # what the user has set, unless it is the default
     # the column of the source, the target and the features, as far as they are known
-    wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
+    wanted = {key: named[key] for key in COLUMN_KEYS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
         chosen, sure = choose(columns)
         if not chosen:
             return Findings(kind, [f"No two of them look like source and answer: {shown}"])
         if not sure:
             has_features = any(column.role == "features" for column in columns)
-            keys = COLUMNS if has_features else COLUMNS[:2]
+            keys = COLUMN_KEYS if has_features else COLUMN_KEYS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
         source, target, *features = chosen
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
             source, target = target, source  # the user's column is one of the two: keep its side
-        found = zip(COLUMNS, [source, target, *features], strict=False)  # there may be no features
+        # (there may be no features)
+        found = zip(COLUMN_KEYS, [source, target, *features], strict=False)
         wanted = {key: column.key for key, column in found} | wanted  # what the user named counts
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.

@@ -16,7 +16,7 @@ from seq2attn.text import did_you_mean, first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
-COLUMNS = ("source_column", "target_column", "features_column")
+COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
 VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # about(2), the second pronunciation
 
 Texts = Sequence[str]
@@ -60,7 +60,7 @@ class Format:
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns of source, target and features."""
-        columns = [getattr(self, key) for key in COLUMNS]
+        columns = [getattr(self, key) for key in COLUMN_KEYS]
         return tuple(column for column in columns if column is not None)
 
     @property
@@ -87,7 +87,7 @@ class Format:
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
-        for key in COLUMNS:
+        for key in COLUMN_KEYS:
             name = getattr(self, key)
             if not isinstance(name, str):
                 continue

@@ -82,7 +82,7 @@ def _labels(symbols: Sequence[str], console: Console) -> list[str]:
     plain = _is_plain(console)
     labels = [sign(symbol, plain=plain) for symbol in symbols]
     widest = max(map(cell_len, labels))
-    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)  # with a blank behind it
+    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)  # + 1: a blank behind a longer one
     for index, label in enumerate(labels):
         if cell_len(label) > width:  # it is cut, so that … and a blank still fit
             label = f"{set_cell_size(label, width - 2)}…"
