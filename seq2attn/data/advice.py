@@ -165,7 +165,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if is_doubtful and (found := _recognised(UNDIVIDED, without_comments(filled), path)):
         return found
     if divided is None:
-        return _alone(filled, path)
+        return _alone(lines, path)
     column_form, columns = divided
     return _with_columns(lines, form, column_form, columns)
 
@@ -314,7 +314,7 @@ def _alone(lines: Texts, path: Path) -> Findings:
     the answers, as `words.de` those to `words.en`, if it has the same name with another ending, and
     as many lines; without such a file, this is no file of pairs.
 
-    lines: those that are not blank.
+    lines: all lines, blank ones counted: a parallel file has a line for each.
     """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
