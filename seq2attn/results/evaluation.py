@@ -254,8 +254,8 @@ class Evaluation(Tabular):
 
     def tables(self, title: str = "") -> list[Table]:
         """Return tables for people: exact match by family and length, if there is a family of
-        strings beside `random`; otherwise all metrics by length, of a file of pairs below its error
-        rates.
+        strings beside `random`; otherwise all metrics by length, and before them, for a file of
+        pairs, its error rates.
 
         title: what was measured.
         """

@@ -174,7 +174,7 @@ def mean_over_seeds(
     values: Collection[float], lowest: float = -math.inf, highest: float = math.inf
 ) -> SeedMean:
     """Return mean, standard deviation, and Student's 95 % interval of the mean of independent
-    numbers, one for each seed. Of a single number there is only the mean.
+    numbers, such as one for each seed. Of a single number there is only the mean.
 
     The interval assumes roughly normal numbers and is cut to the range of possible means, from
     `lowest` to `highest`. If all numbers are equal its width is 0; that describes these numbers,
