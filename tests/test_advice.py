@@ -217,6 +217,11 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         ("a.txt", lines(lambda _, word: "-".join(word)), 'awk \'{w = $0; gsub(/[-·|=]/, "", w)'),
         ("a.txt", lines(lambda _, word: f"{word}->{word}a"), r"sed -E 's/ *(\|\|\||=>|->|::"),
         ("a.de", lines(lambda _, word: f"{word}e"), "paste a.de a.en > words.tsv"),
+        (  # an empty line keeps its place beside the other file's
+            "a.de",
+            lines(lambda number, word: f"{word}e" if number % 9 else ""),
+            "paste a.de a.en > words.tsv",
+        ),
         ("a.xlsx", SPREADSHEET, "It is a spreadsheet.\nFirst: save it as CSV"),
         ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "It is a spreadsheet."),
         ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is compressed.\nFirst: gunzip a.gz"),

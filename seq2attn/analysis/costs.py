@@ -36,20 +36,20 @@ class Counts(NamedTuple):
 
 
 def formulas(n: Sizes) -> dict[str, Counts]:
-    """Return, of each score that has a formula, `Counts(parameters, scoring, ...)`: operations to
-    score one query, and what the keys of one sequence take.
+    """Return the `Counts` of each score that has a formula, by its name: parameters; operations to
+    score one query against S keys; operations and numbers stored for the keys of one sequence.
     """
-    s, d = n.source, n.hidden
+    s, d = n.source, n.hidden  # S keys, width D
     keys = s * d  # numbers in the keys
     dot = 2 * s * d  # a product of D numbers for each key
     linear = 2 * s * d**2  # a (D, D) matrix times each key
     return {
         "dot": Counts(0, dot),
-        # projecting: each number is multiplied once, and what comes of it is stored beside the keys
+        # projecting: each number is multiplied once, and the product is stored beside the keys
         "scaled": Counts(0, dot, projecting=keys, projected=keys),
         "general": Counts(d**2, dot, projecting=linear, projected=keys),
         "scaled_general": Counts(d**2, dot, projecting=linear + keys, projected=keys),
-        # scoring: W_s s once a query; then for each key D additions, D tanh, and the product with v
+        # scoring: the query times W_s; then for each key D additions, D tanh, and a product with v
         "additive": Counts(
             2 * d**2 + d,
             2 * d**2 + 4 * keys,
@@ -57,10 +57,10 @@ def formulas(n: Sizes) -> dict[str, Counts]:
             projected=keys,
             hidden_layer=keys,
         ),
-        # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a
-        # multiplication of each score
+        # scoring: 2D for the square of the query, a root, and D divisions by it; the strength, an
+        # exponential, and a multiplication of each score by it
         "cosine": Counts(1, dot + 3 * d + 2 + s, projecting=s * (3 * d + 1), projected=keys),
-        # projecting: W_k h, scaled, and W_q^T of it; W_v h
+        # projecting: each key times W_k, a scale and W_q^T; and times W_v
         "key_value": Counts(3 * d**2, dot, projecting=3 * linear + keys, projected=2 * keys),
     }
 
@@ -85,7 +85,7 @@ class CostRow:
 
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
-    """Count what each score costs, by formula: parameters; operations for one query of one
+    """Return what each of the scores costs, by formula: parameters; operations for one query of one
     sequence; bytes for the whole batch. Raises `Seq2AttnError` for a score without formula, such as
     a plug-in's.
     """
@@ -97,7 +97,8 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
         if name not in known:
             raise Seq2AttnError(f"no cost formula for {name}; available: {', '.join(known)}")
         counts = known[name]
-        projecting = round(counts.projecting / sizes.target)  # once for all L queries: a share
+        # operations for one query: keys are projected once for all L queries, so it has a share
+        projecting = round(counts.projecting / sizes.target)
         # numbers for a sequence: projected keys, and scores and weights of all its queries
         kept = counts.projected + 2 * sizes.target * sizes.source
         row = CostRow(

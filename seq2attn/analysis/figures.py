@@ -29,7 +29,9 @@ def variance_figure(result: Analysis) -> Figure:
 
 
 def saturation_figure(result: Analysis) -> Figure:
-    """Draw the mean weight by rank: a panel per score, a line per width."""
+    """Draw the mean of the largest weight, of the second largest and so on: a panel per score, a
+    line per width.
+    """
     from matplotlib import colormaps
 
     keys = result.settings["keys"]
@@ -40,7 +42,7 @@ def saturation_figure(result: Analysis) -> Figure:
 
     for panel, (score, rows) in zip(panels, scores.items(), strict=True):
         for number, row in enumerate(rows):
-            shade = 0.25 + 0.7 * number / len(rows)  # the map's ends are hard to see
+            shade = 0.25 + 0.7 * number / len(rows)  # the colour map's ends are hard to see
             panel.plot(
                 range(1, keys + 1),
                 row.weights,
@@ -49,7 +51,7 @@ def saturation_figure(result: Analysis) -> Figure:
                 label=f"D = {row.width:,}",
             )
         panel.axhline(1 / keys, color=GREY, ls=":")
-        # markers at 0 and 1 are seen whole
+        # beyond 0 and 1, so that markers there are whole
         panel.set(title=score, xlabel="rank of the key", ylim=(-0.02, 1.02))
         panel.locator_params(axis="x", integer=True)
         clean(panel)
@@ -60,7 +62,9 @@ def saturation_figure(result: Analysis) -> Figure:
 
 
 def gradient_figure(result: Analysis) -> Figure:
-    """Draw mean and median norm of the gradient against the scale of the scores."""
+    """Draw the norm of the gradient against the scale of the scores: its mean, measured with two
+    standard errors and by formula as a line, and its median.
+    """
     keys = result.settings["keys"]
     title = f"Gradient of the largest of {keys} weights with respect to the scores"
     figure, (panel,) = new_panels(title=title)
@@ -87,7 +91,9 @@ def gradient_figure(result: Analysis) -> Figure:
 
 
 def entropy_figure(result: Analysis) -> Figure:
-    """Draw entropy against width, a panel for each number of keys."""
+    """Draw entropy against width, a panel for each number of keys: measured points with two
+    standard errors, expected values as a line.
+    """
     counts = _groups(result.rows, "keys")
     title = "Entropy of attention over random keys; dotted: log S, of uniform weights"
     width = 1.4 + 3.2 * len(counts)  # inches: the labels on the left, and each panel
@@ -104,8 +110,8 @@ def entropy_figure(result: Analysis) -> Figure:
 
 
 def ledger_figure(result: Analysis) -> Figure:
-    """Draw parameters, operations and bytes as bars, a colour per score: a panel for each, since
-    their units differ.
+    """Draw three panels, since units differ: parameters, operations and bytes. Each has a bar for
+    each score, in the score's colour.
     """
     labels = {
         "attention_parameters": "parameters of attention",
@@ -120,7 +126,7 @@ def ledger_figure(result: Analysis) -> Figure:
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
         bars = panel.barh(scores, column(result.rows, field), color=colours)
         panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
-        # room for the labels; at least 1, as all bars may be 0
+        # room for the labels behind the bars; at least 1, as all bars may be 0
         panel.set(title=label, xticks=[], xlim=(0, 1.35 * max(1, panel.dataLim.xmax)))
         panel.spines[["top", "right", "bottom"]].set_visible(False)
 
@@ -148,13 +154,13 @@ def masks_figure(result: Analysis) -> Figure:
 
 
 def importance_figure(result: Analysis) -> Figure:
-    """Draw exact match by length with its intervals, a line for each kind of weights."""
+    """Draw exact match by length with its 95 % intervals, a line for each kind of weights."""
     title = f"{result.settings['run']}: exact match with other attention weights"
     figure, (panel,) = new_panels(title=title)
 
     kinds = _groups(result.rows, "weights").items()
     for (kind, rows), marker in zip(kinds, MARKERS, strict=False):  # there are more markers
-        width = 4 if kind == "unchanged" else 1.4  # equal lines are both seen
+        width = 4 if kind == "unchanged" else 1.4  # points: seen below an equal line, too
         draw_intervals(panel, rows, "exact_match", label=kind, marker=marker, lw=width)
 
     panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))
@@ -173,8 +179,8 @@ def _groups(rows: Iterable[object], field: str) -> dict[Any, list[Any]]:
 
 
 def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) -> None:
-    """Draw `field` with two standard errors against width, a colour per score, and `theory` as a
-    line where it is known.
+    """Draw the field of this name against width D, with two standard errors and a colour per score,
+    and the field named `theory` as a line, where it is known (not None).
     """
     rows = sorted(rows, key=lambda row: row.width)
     groups = _groups(rows, "score").items()

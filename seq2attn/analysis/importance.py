@@ -40,8 +40,10 @@ def attention_importance(
     other: Predictor | None,
     seed: int,
 ) -> Analysis:
-    """Measure exact match with the model's own weights, then with others: `permuted`, `uniform`,
-    and, if there is an `other` model, `frozen`.
+    """Measure exact match with the model's own weights, `unchanged`, then with others: `permuted`,
+    `uniform`, and, if there is an `other` model, `frozen`, those of that model.
+
+    predictor: decodes with the trained model. measure: evaluates it. seed: of the permutations.
 
     Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
     different symbols.
@@ -86,17 +88,18 @@ def uniform(source: Tensor, lengths: Tensor) -> Hook:
 
 
 def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
-    """Return a hook that shuffles each step's weights over the source, the same in every head.
+    """Return a hook that shuffles each step's weights over the real positions of its source, in the
+    same order in every head. source (B, S), right-padded, of lengths (B,).
 
     Orders are drawn once for each step, so that a step that is computed again has the same.
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
-    # one stream for each length, so that its orders do not depend on which others are measured
+    # a stream for each length S, so that its orders do not depend on which others are measured
     random = generator(source.device, seed, "permuted weights", source.size(1))
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        # of these L rows of weights, the first of which is that of step `at.first`
+        """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps, `at.first` and so on."""
         steps = slice(at.first, at.first + weights.size(-2))
         while len(orders) < steps.stop:
             numbers = torch.rand(valid.shape, generator=random, device=source.device)
@@ -110,7 +113,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
 
 def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     """Return a hook that sets, at each step, the weights with which `other` decodes the same
-    strings; beyond the end of its output, those of its last step.
+    strings, source (B, S) of lengths (B,); beyond the end of its output, those of its last step.
+    Raises `Seq2AttnError` if it has no attention.
     """
     # (B, 1, T, S), as `other` has no beam
     decoded = other.decode(source, lengths, keep_weights=True).weights
@@ -119,7 +123,7 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     kept = decoded.squeeze(1)  # (B, T, S)
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        # of these L rows of weights, the first of which is that of step `at.first`
+        # the weights are those of L steps, the first of which is `at.first`
         steps = torch.arange(at.first, at.first + weights.size(-2), device=kept.device)  # (L,)
         rows = kept[:, steps.clamp(max=kept.size(1) - 1)]  # (B, L, S)
         return _each_head(rows.to(weights), weights)

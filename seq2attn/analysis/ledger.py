@@ -20,9 +20,9 @@ PARTS = {  # patterns of parameter names; the first match counts
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:
-    """Count the parameters of each part, attention separately (0 without attention), and all.
+    """Return the number of parameters of each part, by its name in `PARTS`, and their `total`.
 
-    Every parameter is in exactly one part; parts that a model does not have are left out.
+    Every parameter is in exactly one part. Parts without parameters are left out, except attention.
     """
     counts = dict.fromkeys(PARTS.values(), 0)
     for name, parameter in model.named_parameters():

@@ -51,10 +51,11 @@ def random_scores(
     seed: int,
     components: Components,
 ) -> Tensor:
-    """Score `samples` random queries against `keys` random keys each: (samples, S), float64.
+    """Return the scores of `samples` random queries, each against `keys` random keys of its own:
+    (samples, S), float64. components: how the numbers in queries and keys are distributed.
 
-    Every score sees the same queries and keys, which depend on seed, purpose, width and number of
-    keys. They are drawn a block at a time, to bound memory.
+    Every score sees the same queries and keys, which depend on seed, width, number of keys and
+    `purpose`, any word. They are drawn a block of queries at a time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))  # of queries, each with its keys
@@ -109,15 +110,17 @@ def score_variance(
     Theory: a multiplicative score is s.(M h) of query s and key h, with M fixed (I for dot, I /
     sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
     standard deviations ss and sh, Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2,
-    1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
+    |.|^2 a sum of squares and 1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2
+    ms^2).
     """
     rows = []
     for name, width in product(scores, widths):
         score = seeded_score(name, width, seed)
         values = random_scores(score, "variance", width, 1, samples, seed, components)
-        squares = (values - values.mean()).square()  # (samples, 1)
+        squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         variance = float(squares.sum() / (samples - 1))
-        spread = (squares - squares.mean()).square().mean()  # of the squares: m4 - m2^2
+        # the variance of the squares: m4 - m2^2, of the central moments of the scores
+        spread = (squares - squares.mean()).square().mean()
         error = float((spread / samples).sqrt())
         mean_theory, theory = theoretical_moments(score, width, components)
         row = VarianceRow(
@@ -128,7 +131,7 @@ def score_variance(
             variance=variance,
             variance_error=error,
             variance_theory=theory,
-            # (without error all scores are equal, as those of `none`)
+            # in standard errors; None without theory, or if all scores are equal (`none`)
             deviation=(variance - theory) / error if theory is not None and error else None,
         )
         rows.append(row)
@@ -142,7 +145,7 @@ def theoretical_moments(
     """Return the mean and variance of a multiplicative score by the formula of `score_variance`; of
     others, None twice.
     """
-    if not isinstance(score, Dot):
+    if not isinstance(score, Dot):  # the base class of multiplicative scores
         return None, None
     # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
@@ -179,8 +182,8 @@ def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Analysis:
     """Measure how far attention is from uniform, for `samples` random queries over `keys` random
-    keys, all components N(0, 1): the largest weight, the share of queries in which it is above
-    `SATURATED`, and the mean weight by rank.
+    keys, all components N(0, 1): the mean of the largest weight, the share of queries in which it
+    is above `SATURATED`, and the mean weight by rank. There is a row for each score and width D.
     """
     rows = []
     for name, width in product(scores, widths):
@@ -213,15 +216,17 @@ class EntropyRow:
 def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
 ) -> Analysis:
-    """Measure the entropy of the weights that random queries give `keys` random keys, all
-    components N(0, 1): scores of `dot` then have the standard deviation sqrt(D), of `scaled` 1.
+    """Measure the entropy of the weights that `samples` random queries give random keys, all
+    components N(0, 1): a row for each number of keys, score and width D. Scores of `dot` then have
+    the standard deviation sqrt(D), those of `scaled` 1.
     """
     rows = []
     for count, name, width in product(keys, scores, widths):
         weights = random_weights(name, width, count, samples, seed)
         entropy, error = mean_and_error(attention_entropy(weights))
         deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-        limit = deviation and expected_entropy(count, deviation)  # None of a score without formula
+        # what the entropy tends to as D grows; None for all other scores
+        limit = deviation and expected_entropy(count, deviation)
         rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
     return Analysis({"samples": samples, "seed": seed}, rows)
 
@@ -258,8 +263,8 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
     """Measure the norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the
     same e at each.
 
-    By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j !=
-    m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
+    By formula, with p = softmax(z) and p_m its largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j
+    != m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
     """
     random = generator("cpu", seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)

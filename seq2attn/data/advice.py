@@ -19,7 +19,7 @@ from seq2attn.data.columns import (
     share_of,
     without_comments,
 )
-from seq2attn.data.format import COLUMNS, Format, Pair, Parsed, Texts
+from seq2attn.data.format import COLUMN_KEYS, Format, Pair, Parsed, Texts
 from seq2attn.data.warnings import Oddity, key_values, oddities, settings
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import first_of, quoted
@@ -146,16 +146,17 @@ class Findings:
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
     """Find out what a file is, and which options read it.
 
-    form: the user's own format, which is kept if it reads 9 of 10 lines.
+    lines: all lines of the file. form: the user's own format, which is kept if it reads more than
+    9 of 10 lines. path: of the file, for the commands that are advised.
 
-    The first of these that fits is told: a kind of file that holds no pairs, such as XML; pairs in
-    the user's format; a kind of file that no delimiter divides, such as glosses; columns, by their
-    delimiter; one of two parallel files, or no file of pairs.
+    The first of these that fits is told: a kind of file that holds no pairs, such as XML; text that
+    is not UTF-8; pairs in the user's format; a kind of file that no delimiter divides, such as
+    glosses; columns, by their delimiter; one of two parallel files, or no file of pairs.
     """
-    filled = [line for line in lines if line.strip()] or [""]  # never empty, for what follows
+    filled = [line for line in lines if line.strip()] or [""]  # one at least, for what follows
     if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
-    # lines read minus those malformed: 0.9 - 0.1
+    # 0.8: 9 of 10 lines are read (0.9), minus the malformed one (0.1)
     if _net_read(lines, form) > 0.8 * len(filled):
         return _read_with(form, lines, own=form, kind="a file of pairs")
     divided = find_columns(filled, form)
@@ -164,14 +165,15 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if is_doubtful and (found := _recognised(UNDIVIDED, without_comments(filled), path)):
         return found
     if divided is None:
-        return _alone(filled, path)
+        return _alone(lines, path)
     column_form, columns = divided
     return _with_columns(lines, form, column_form, columns)
 
 
 def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Findings:
-    """Find out which columns hold source, target and features: those that the user has named, if
-    they are there; else what the header or the contents say; if these do not decide, ask.
+    """Find out which columns hold source, target and features, and read the lines with them: the
+    columns that the user has named, if they are there; else those that the header or the contents
+    point to. If these do not decide, the findings ask the user to choose.
 
     own: the user's format. form: how lines are split into `columns`.
     """
@@ -180,20 +182,21 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     present = set().union(*(column.keys for column in columns))
     named = own.differing()  # what the user has set, unless it is the default
     # the column of the source, the target and the features, as far as they are known
-    wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
+    wanted = {key: named[key] for key in COLUMN_KEYS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
         chosen, sure = choose(columns)
         if not chosen:
             return Findings(kind, [f"No two of them look like source and answer: {shown}"])
         if not sure:
             has_features = any(column.role == "features" for column in columns)
-            keys = COLUMNS if has_features else COLUMNS[:2]
+            keys = COLUMN_KEYS if has_features else COLUMN_KEYS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
         source, target, *features = chosen
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
             source, target = target, source  # the user's column is one of the two: keep its side
-        found = zip(COLUMNS, [source, target, *features], strict=False)  # there may be no features
+        # (there may be no features)
+        found = zip(COLUMN_KEYS, [source, target, *features], strict=False)
         wanted = {key: column.key for key, column in found} | wanted  # what the user named counts
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
@@ -225,7 +228,8 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
     most = _net_read(lines, form)
     for change in tries:
         changed = replace(form, **change)
-        net = most if changed == form else _net_read(lines, changed)  # which takes time
+        # a format that did not change is not tried again, since reading all lines takes time
+        net = most if changed == form else _net_read(lines, changed)
         is_own = "comment" not in change
         if net > most or (net == most and is_own):
             form, most = changed, net
@@ -235,21 +239,25 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
 def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     """Read all lines in a format that is first adjusted to them, and report how many are read, what
     is odd about them, and which of the user's `own` options have to change.
+
+    kind: what the report calls the file. No options are named if they would not help: if more than
+    `MANY` times as many lines are malformed as are read.
     """
     form, net = _simplest(lines, own, form)
-    if net == -len(lines):  # not one line, or not even the header, can be read
+    if net == -len(lines):  # not one line can be read, or the header lacks a column
         return Findings(kind, [])
     form, parsed, odd = _without_oddities(lines, form)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     notes += [str(one) for one in odd if not one.changes]  # no option mends these
     bad, read = len(parsed.problems), len(parsed.rows)
-    sure = not notes and bad <= max(3, BAD * read)  # 3: in a small file, too
+    # sure: the user has nothing to decide, and few lines are malformed (3 even in a small file)
+    sure = not notes and bad <= max(3, BAD * read)
     if bad:
         form = replace(form, skip_bad=bad)  # an option that the advice then names, too
-        at, problem = min(parsed.problems.items())
-        text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {at}"
-        notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
-    if bad > MANY * read:  # then these options are not the right ones
+        number, problem = min(parsed.problems.items())
+        text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {number}"
+        notes.append(f"{text}: {problem}: {quoted(lines[number - 1])}")
+    if bad > MANY * read:  # the options are not the right ones
         return Findings(kind, notes)
     examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
     return Findings(kind, notes, sure, form.differing(own), read, examples)
@@ -288,8 +296,8 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
 
 
 def _encoded(lines: Texts, path: Path) -> Findings | None:
-    """Show what a line would be in each of the usual encodings, if at least `BAD` of the lines are
-    not UTF-8, else return None; only people know which is right.
+    """Show the first line that is not UTF-8 in each of the usual encodings, since only people know
+    which is right. Return None if all lines are UTF-8, or all but a share below `BAD`.
     """
     # bytes that are not UTF-8 were read as surrogates
     broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]
@@ -302,8 +310,11 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 
 
 def _alone(lines: Texts, path: Path) -> Findings:
-    """Look for the file that has the answers to the lines of this one, as `words.de` to `words.en`:
-    it has as many lines.
+    """Return what is known of a file whose lines no delimiter divides. A file beside it may have
+    the answers, as `words.de` those to `words.en`, if it has the same name with another ending, and
+    as many lines; without such a file, this is no file of pairs.
+
+    lines: all lines, blank ones counted: a parallel file has a line for each.
     """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):

@@ -80,7 +80,9 @@ def encoder_input(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Te
 
 
 def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
-    """Return the batch of these examples."""
+    """Return the batch of these examples: the decoder's input is `<sos>` and the target, its output
+    the target and `<eos>`. With `source_eos`, each source ends with `<eos>`, too.
+    """
     source, source_lengths = encoder_input(
         examples.source, examples.source_lengths, source_eos=source_eos
     )
@@ -96,8 +98,8 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
 
 
 def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
-    """Replace this share of the decoder's input by `<pad>`; `<sos>` stays. A share of 0 draws no
-    number.
+    """Replace each token of the decoder's input by `<pad>` with the probability `share`; `<sos>`
+    stays. A share of 0 draws no random number.
     """
     if not share:
         return batch
@@ -130,7 +132,7 @@ class TrainingData:
         """
         # Blocks depend on task and batch size alone, so that batch n is the same from any `start`.
         longest_target = self.task.target_length(self.task.max_length)
-        strings = min(BLOCK, CELLS // longest_target)  # drawn together
+        strings = min(BLOCK, CELLS // longest_target)  # at most, in a block: it bounds memory
         per_block = max(1, strings // self.batch_size)  # batches
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
@@ -146,7 +148,8 @@ class TrainingData:
         return self.batch_size, longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
-        """Draw the examples of a block, each batch of them with its longest sources first.
+        """Draw the `count` examples of the block of this number, each batch of them with its
+        longest sources first.
 
         Row i belongs to batch i // batch size. All rows are sorted by length, then by their batch;
         the second sort is stable, so it keeps the order by length within a batch.
@@ -189,7 +192,7 @@ class EpochData(TrainingData):
         for epoch in itertools.count(start // self.per_epoch):
             first = epoch * self.per_epoch
             for number, rows in enumerate(self.epoch_rows(epoch), first):
-                if number < start:  # in the epoch of `start`, which is drawn from its beginning
+                if number < start:  # an earlier batch of the epoch, which is drawn as a whole
                     continue
                 # made on the CPU, so that every device trains on the same batches
                 examples = pad_pairs([self.encoded[row] for row in rows], "cpu")

@@ -29,11 +29,12 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
     ),
 )
 COGNATES = "(.*_)?cog.*"  # forms beside them are rarely each other's answers
-OTHER = (
+OTHER = (  # names of columns that are neither sources nor answers
     "id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number|"
     + COGNATES
 )
 NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
+# of features; or no name, without a header
 FEATURES = r"|feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
 TAG = r"([A-Z0-9_]|[a-z]+=)[\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing, case=nom
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
@@ -69,10 +70,12 @@ class Column:
 
 
 def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
-    """Return how to split lines that are not blank, at least one, and the columns that they have;
-    None if no delimiter gives most of the lines the same number of columns.
+    """Return the format that splits the lines into columns, with `header` if the first one names
+    them, and these columns; None if no delimiter gives most of the lines the same number of
+    columns.
 
-    The columns that the user's own format names are ignored: the file may lack them.
+    filled: the lines that are not blank, at least one. form: the user's own format. The columns
+    that it names are ignored: the file may lack them.
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     lines = without_comments(filled)
@@ -87,22 +90,22 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     names = rows.pop(0) if header else [""] * found.width
     columns = []
     for number, (name, *cells) in enumerate(zip(names, *rows, strict=True), start=1):
-        unique = name if names.count(name) == 1 else ""
+        unique = name if names.count(name) == 1 else ""  # a name that recurs points to no column
         columns.append(Column(number, unique, cells, role(sample(cells))))
     return replace(found, header=header), columns
 
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
     """Return the format with the delimiter that gives the most lines the same number of columns;
-    on a tie, the user's own or a tab, and then the one that gives most columns. None if nothing
-    fits.
+    on a tie, the user's own or a tab, and then the one that gives most columns. None if fewer than
+    `ENOUGH` of the lines agree.
 
     A blank comes last, since sentences have blanks, too: it divides words from their symbols only.
     """
     best: tuple[float, bool, int] = (0, False, 0)
     found: Format | None = None
     for delimiter in (form.delimiter, "\t", "|", ";", ","):
-        if delimiter == " ":
+        if delimiter == " ":  # the user's own: it comes last
             continue
         candidate = replace(form, delimiter=delimiter)
         widths = Counter(len(candidate.split(line)) for line in lines)
@@ -130,7 +133,8 @@ def _symbols_after_word(lines: Texts) -> float:
     `cat K AE T`. If the rests of the lines are not symbols, return the share of lines whose rest is
     in another script than the word, such as `cat кат`.
 
-    Symbols are few different ones in all lines together, and hardly any word is one of them.
+    Symbols are few different ones in all lines together, hardly any word is one of them, and they
+    do not stand in columns, as tags do.
     """
     words, rests, in_two_scripts = [], [], 0
     for line in lines:
@@ -153,7 +157,7 @@ def _is_table(lines: Texts) -> bool:
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    if count <= 0.95 * len(rows):  # words have more symbols or fewer
+    if count <= 0.95 * len(rows):  # lines differ in their parts, as words do in their symbols
         return False
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
     values = [set(column) for column in columns]
@@ -189,8 +193,10 @@ def share_of(pattern: str, texts: Texts) -> float:
 
 
 def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
-    """Return True if the first row names the columns: half of the names are known ones, or all look
-    like names, and one of them is unlike what stands below.
+    """Return True if the first row names the columns: at least half of its cells are known names;
+    or all of them look like names, and at least one is unlike what stands below it.
+
+    rows: some of those below the first.
     """
     known = sum(is_name(NAME, name) for name in first)
     if known >= 0.5 * len(first):
@@ -200,12 +206,13 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if a word in the first row is the name of its column and not a value: all others
-    are numbers, features or a few values, or have other symbols or another script.
+    """Return True if a word in the first row is the name of its column and not a value: the cells
+    below are numbers, features or a few values, or have other symbols or another script.
 
-    name: of letters, no number (`PLAIN`); cells: those below it.
+    name: the word, of letters and no number (`PLAIN`), or empty. cells: those below it.
     """
-    if not name or name in cells or len(cells) < 10:  # of a few cells, chance makes them unlike
+    # It names nothing, or is a value that recurs; or chance may make it unlike a few cells.
+    if not name or name in cells or len(cells) < 10:
         return False
     kind = role(cells)
     if kind == "segments":
@@ -230,8 +237,8 @@ def is_segmented(texts: Texts) -> bool:
 
 
 def role(cells: Texts) -> str:
-    """Return what a column holds: one of the roles that `Column` lists, the first that fits. The
-    limits are rules of thumb, and allow for some odd cells.
+    """Return what a column holds: the first role of these that fits: empty, number, segments, id,
+    features, category, words. The limits are rules of thumb, and allow for some odd cells.
     """
     filled = [cell for cell in cells if cell not in ("", "_", "-")]  # signs of an empty cell
     different = len(set(filled))
@@ -242,6 +249,7 @@ def role(cells: Texts) -> str:
         return "number"
     if is_segmented(filled):
         return "segments"
+    # web addresses; or digits in nearly every cell, and nearly every cell different
     has_digits = share_of(r".*\d.*", filled) > 0.9
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and different > 0.95 * len(filled)):
         return "id"
@@ -264,8 +272,9 @@ def role(cells: Texts) -> str:
 
 
 def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
-    """Choose the columns of source, target and, if there are some, features; and say whether that
-    is sure. None is chosen if fewer than two columns hold words.
+    """Return the columns of source, target and, if there are some, features; and whether that is
+    sure: if not, the user has to choose. No columns are returned if fewer than two different ones
+    hold words or symbols.
 
     Where a header does not decide, symbols are the answer to words.
     """
@@ -296,9 +305,10 @@ def is_name(pattern: str, name: str) -> bool:
 
 
 def _named(words: Sequence[Column], *, has_features: bool) -> list[Column]:
-    """Return the columns that a header names as source and target; none if it does not.
+    """Return the columns that a header names as source and target, in this order; none if it does
+    not.
 
-    has_features: the file also has a column of features.
+    words: the columns of words or symbols. has_features: the file also has a column of features.
     """
     for source_names, target_names in NAMED:
         sources = [column for column in words if is_name(source_names, column.name)][:1]
@@ -325,8 +335,8 @@ def is_one_of_many(sources: Texts, targets: Texts) -> bool:
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns without those that repeat one before them, as CLDF's Form repeats
-    Value.
+    """Return the columns without those that repeat an earlier one in most lines, as in files of
+    CLDF the column Form repeats Value.
     """
     kept: list[Column] = []
     for column in columns:

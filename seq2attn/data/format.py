@@ -16,7 +16,7 @@ from seq2attn.text import did_you_mean, first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
-COLUMNS = ("source_column", "target_column", "features_column")
+COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
 VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # about(2), the second pronunciation
 
 Texts = Sequence[str]
@@ -26,7 +26,9 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Format:
-    """The format of a file's lines. A column is its number, from 1, or its name in the header."""
+    """The format of a file's lines. A column is given by its number, from 1, or by its name in the
+    header.
+    """
 
     source_column: int | str = 1
     target_column: int | str = 2
@@ -58,7 +60,7 @@ class Format:
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns of source, target and features."""
-        columns = [getattr(self, key) for key in COLUMNS]
+        columns = [getattr(self, key) for key in COLUMN_KEYS]
         return tuple(column for column in columns if column is not None)
 
     @property
@@ -75,15 +77,17 @@ class Format:
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
     def named(self, line: str, *, answers: bool = True) -> "Format":
-        """Return the format of the lines below a header, with numbers for the names of columns.
+        """Return the format of the lines below a header, with numbers in place of the names of
+        columns.
 
-        answers: False for sources alone, whose header need not name the column of right answers.
+        line: the header. answers: False for a file of sources alone, whose header need not name the
+        column of right answers.
 
         Raises `Seq2AttnError` for a name that is not there, and for one column with two meanings.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
-        for key in COLUMNS:
+        for key in COLUMN_KEYS:
             name = getattr(self, key)
             if not isinstance(name, str):
                 continue
@@ -109,17 +113,21 @@ class Format:
     def vocabularies(
         self, source: Texts = (), target: Texts = (), features: Texts | None = None
     ) -> tuple[Vocabulary, Vocabulary]:
-        """Return the vocabularies of sources and targets with these symbols and features."""
+        """Return the vocabularies of sources and targets with these symbols and features. Without
+        symbols they can split texts, but know none: any symbol becomes `<unk>`.
+        """
         make = partial(Vocabulary, unknown=True, normalise=self.normalise)
         if self.features_column is not None:
-            features = features or ()  # no features yet; None would mean that words have none
+            features = features or ()  # None would mean that sources have no features at all
         return (
             make(source, separator=self.source_separator, features=features),
             make(target, separator=self.target_separator),
         )
 
     def parse_all(self, lines: Texts) -> "Parsed":
-        """Parse the lines of a file. Raises `Seq2AttnError` if the header lacks a column."""
+        """Parse the lines of a file into pairs, and note what is wrong with malformed lines. Raises
+        `Seq2AttnError` if the header lacks a column.
+        """
         rows = self.rows(lines)
         if self.has_header:
             _, header = next(rows, (0, ""))  # an empty one for a file without lines
@@ -132,6 +140,7 @@ class Format:
             except ValueError as error:
                 parsed.problems[number] = str(error)
         if not parsed.rows and not parsed.problems:
+            # blank lines, comments and a header only: the last line has the problem
             parsed.problems[len(lines)] = "no pair follows"
         return parsed
 
@@ -144,7 +153,9 @@ class Format:
         return text[1:].rstrip(" ") if sign else line
 
     def split(self, line: str) -> list[str]:
-        """Split a line into fields; there are none if its quotation marks do not match."""
+        """Return the fields of a line, one for each column; none if its quotation marks do not
+        match.
+        """
         has_quotation = self.quotation
         if has_quotation is None:
             has_quotation = self.delimiter not in "\t "
@@ -156,7 +167,7 @@ class Format:
                 )
             except csv.Error:
                 return []
-        elif self.delimiter == " ":  # one or more; the last column may contain some
+        elif self.delimiter == " ":  # one blank or more; the last column may contain blanks, too
             fields = re.split(" +", line.strip(" "), maxsplit=self.width - 1)
         else:
             fields = line.split(self.delimiter)
@@ -180,9 +191,9 @@ class Format:
         return FEATURE.join(part.strip() for part in parts)
 
     def source_of(self, line: str) -> str:
-        """Return the source of a line that may lack its last columns, such as the answer, or that
-        is one word. Of a line with too few or too many columns, all is taken for the source: the
-        vocabulary then refuses it.
+        """Return the source of a line as a model reads it, with its features after a tab. The line
+        may lack its last columns, such as the answer, or be one word. Of a line with too few or too
+        many columns, all is taken for the source: the vocabulary then refuses it.
         """
         fields = self.split(line)
         source, features = self.source_column, self.features_column
@@ -197,10 +208,10 @@ class Format:
         return self.canonical(line)
 
     def parse(self, line: str) -> list[Pair]:
-        """Parse a line without its line end, of a format without names, into a pair for each of its
-        different answers. Raises `ValueError` with what is wrong with it.
+        """Return a pair for each different answer in a line, which has no line end. This format has
+        numbers for all columns (`named`). Raises `ValueError` with what is wrong with the line.
         """
-        # tabs between columns are right, all others wrong
+        # a tab is right between columns, and wrong anywhere else
         text = line.replace("\t", "") if self.delimiter == "\t" else line
         if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
             if wrong[0] == BOM:  # first, since its code point is above those of surrogates
@@ -226,7 +237,10 @@ class Format:
         return [(source, answer) for answer in different]
 
     def _answers(self, target: str) -> Iterator[str]:
-        """Yield the right answers in a column without what is around them."""
+        """Yield the right answers in a cell of the target's column. If the format has a sign
+        between answers, or quotes around them, these are taken off, and the blanks beside them.
+        Raises `ValueError` for an answer that lacks its quotes, or that `_checked` refuses.
+        """
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
         for answer in answers:
             if self.target_alternatives:
@@ -239,8 +253,11 @@ class Format:
             yield self._checked("target", answer, self.target_separator)
 
     def _checked(self, name: str, text: str, separator: str) -> str:
-        """Return the text of a column in its normal form. Raises `ValueError` if it is empty, has
-        an empty part between two separators, or a blank at an end.
+        """Return the text of a cell, composed (normal form C) unless `normalise` is none. Raises
+        `ValueError` if it is empty, has an empty part between two separators, or a blank at an end.
+
+        name: source, target or features. separator: between its symbols or features; "" if there is
+        none, as each character is a symbol.
         """
         if self.normalise != "none":
             text = normal_form(text, "nfc")
@@ -273,8 +290,10 @@ class Parsed:
 
 
 def column_number(name: str, names: Texts, what: str) -> int:
-    """Return the number of a column, from 1, by its name in a header. Raises `Seq2AttnError` if
-    there is none, or more than one. what: the option that names it.
+    """Return the number of a column, from 1, by its name in a header. Raises `Seq2AttnError` if no
+    column has this name, or several have it.
+
+    names: those in the header. what: the option that gave the name, for the message.
     """
     names = [normal_form(other, "nfc") for other in names]
     if names.count(name) == 1:

@@ -64,6 +64,7 @@ class PairFile:
 
 def load_pairs(path: Path, form: Format) -> PairFile:
     """Load a file in UTF-8, or in UTF-16 or -32 with a byte order mark, that has one source a line.
+    Up to `form.skip_bad` malformed lines are left out.
 
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
     them.
@@ -76,7 +77,7 @@ def load_pairs(path: Path, form: Format) -> PairFile:
         # (without pairs, there is at least one problem: `parse_all` says so)
         if not parsed.rows or bad > form.skip_bad:
             message = _list_problems(parsed.problems, lines)
-    except Seq2AttnError as error:  # the header lacks a name
+    except Seq2AttnError as error:  # the header lacks a column
         message = error.message
     if message:
         found = examine(lines, form, path)
@@ -89,7 +90,11 @@ def load_pairs(path: Path, form: Format) -> PairFile:
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
-    """Return a message that lists the malformed lines, those with the same problem together."""
+    """Return a message that lists the malformed lines, those with the same problem together, and
+    at most `MOST_LISTED` problems.
+
+    problems: line number -> what is wrong with the line. lines: all lines of the file.
+    """
     message = f"{len(problems):,} of {len(lines):,} lines cannot be read"
     kinds = list(dict.fromkeys(problems.values()))
     for kind in kinds[:MOST_LISTED]:
@@ -102,8 +107,10 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:
-    """Read a regular file, as bytes and as text, without waiting for a pipe or a device. Bytes that
-    are not UTF-8 become surrogates.
+    """Return the content of a regular file, as bytes and as text, in which bytes that are not UTF-8
+    have become surrogates. A pipe or a device, for which reading might wait, is refused.
+
+    Raises `Seq2AttnError` for a file that cannot be read or is larger than `MAX_BYTES`.
     """
     try:
         size = path.stat().st_size
@@ -112,7 +119,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         if size > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
         data = path.read_bytes()
-        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # begins as UTF-16's does
+        # UTF-32 first, since one of its byte order marks begins like one of UTF-16
+        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
             return data, data.decode("utf-32")
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")

@@ -13,7 +13,8 @@ from seq2attn.errors import Seq2AttnError
 
 MOST_COLUMNS = 5  # that are compared beside source and target
 Units = Mapping[int, str]
-"""the number of each line that has pairs -> what must not be on two sides"""
+"""the number of each line that has pairs -> its unit, which must not be in two parts: a word, or
+the value of a column"""
 Parts = Mapping[str, list[int]]
 """the name of each part -> the numbers of its lines"""
 
@@ -27,7 +28,7 @@ def words_of(file: PairFile) -> Units:
     """
     words = {}
     for number, pairs in file.parsed.rows.items():
-        source, _ = pairs[0]  # of all pairs of a line, which differ in the answer
+        source, _ = pairs[0]  # all pairs of a line have the same source
         words[number] = source.partition(FEATURES)[0]
     known = set(words.values())
     for number, word in words.items():
@@ -55,10 +56,11 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     """Split lines into the parts that `shares` names and `train`, the rest, so that all lines of a
     unit, such as a word, are in one part.
 
-    shares: of the units, which are ordered by a hash: the same units, shares and seed give the same
-        parts, in whatever order the lines are.
+    shares: name of a part -> its share of the different units. The parts take units in the order of
+        a hash: the same units, shares and seed give the same parts, in whatever order the lines
+        are.
 
-    Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
+    Raises `Seq2AttnError` if `train`, or a part with a share above 0, has no unit.
     """
     different = set(units.values())
     order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
@@ -73,15 +75,15 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     for number, unit in units.items():
         parts[part_of[unit]].append(number)
     for name, numbers in parts.items():
-        if not numbers and shares.get(name) != 0:  # of a share of 0 nothing is wanted
+        if not numbers and shares.get(name) != 0:  # with a share of 0, a part may be empty
             message = f"too few words, or values to split by: none is left for {name}"
             raise Seq2AttnError(message, hint="Choose other shares, or a larger file.")
     return parts
 
 
 def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
-    """Say how many lines of each other part share their source, their target or the value of
-    another column with a line of train.
+    """Yield a sentence for each other part that has lines: how many of them share their source,
+    their target or the value of another column with a line of train.
     """
     columns = _compared(file)
     for part, numbers in parts.items():
@@ -96,8 +98,8 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return what `shared_with_train` compares: the source's word, the answers, and each other
-    column whose values recur, such as concepts; at most `MOST_COLUMNS` of these.
+    """Return what `shared_with_train` compares: the source's word in lower case, the answers, and
+    the first `MOST_COLUMNS` other columns whose values recur, such as concepts.
 
     Each is a mapping, line number -> values. Its key is what the sentence says of it: "3 share
     their source with train, 5 their target".
@@ -111,7 +113,7 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
 
     columns = {"share their source with train": sources, "their target": targets}
     for index in range(form.width):
-        # not those of source, target and features; MOST_COLUMNS, beside the two above
+        # columns of source, target and features are left out; 2: the two above
         if index + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
             continue
         values = {number: [normal_form(row[index], "nfc")] for number, row in cells.items()}

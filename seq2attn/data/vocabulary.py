@@ -55,7 +55,7 @@ class Vocabulary:
         self.tokens = (*special, *self.symbols, *(self.features or ()))  # each id as text
         self._first_feature = len(special) + len(self.symbols)
         self.ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
-        """of the symbols, which may be called like a special token"""
+        """of the symbols alone, one of which may be spelled like a special token"""
         self._feature_ids = {
             name: index for index, name in enumerate(self.features or (), self._first_feature)
         }
@@ -64,7 +64,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`.
+        """Return the ids of the symbols of `text`, then of its features if it has any.
 
         Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` only of those of
         the vocabulary.
@@ -80,7 +80,7 @@ class Vocabulary:
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)
-        if self.unknown:  # any symbol is read, unless it has one of these signs
+        if self.unknown:  # any symbol is read, but none with a tab or a surrogate
             wrong = re.search("[\t\ud800-\udfff]", "".join([*symbols, *features]))
             if wrong:
                 reason = "has a tab too many" if wrong[0] == "\t" else "is not UTF-8 text"

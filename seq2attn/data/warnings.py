@@ -98,7 +98,10 @@ def key_values(changes: Mapping[str, Any]) -> list[str]:
 
 
 def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> Iterator[Oddity]:
-    """Yield what is odd about pairs that were read in a format. dev: the pairs of a dev file."""
+    """Yield what is odd about pairs that were read in a format.
+
+    pairs: at least one. dev: the pairs of a dev file, if there is one.
+    """
     if not form.has_header:
         yield from _header(pairs, dev)
     sides = _sides(pairs)
@@ -107,25 +110,28 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
         if form.comment and "comment" in symptom.changes:
             continue  # the user has said what a comment is
         alike = [text for text in texts if re.fullmatch(symptom.pattern, text)]
-        if len(alike) > symptom.share * len(texts):  # never without texts, such as features
+        if len(alike) > symptom.share * len(texts):  # (false if there are none, such as features)
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             text = f"{count} {len(texts):,} {symptom.side} {symptom.says}, as {quoted(alike[0])}"
             yield Oddity(text, symptom.changes)
     for side in ("sources", "targets"):
         yield from _separator(side, sides[side], form)
+    # targets are symbols with a separator, or with blanks, between them
     spaced = bool(form.target_separator) or is_segmented(sides["targets"])
     if not form.target_alternatives:
         yield from _alternatives(sides["sources"], sides["targets"], spaced)
     yield from _variants(sides["sources"])
     if spaced and not form.comment:
         yield from _comments(sides["targets"])
-    # not if the user chose the direction, nor if symbols are the answers, as they should be
+    # not if the user chose the columns, nor if symbols are the answers, as they should be
     if form.used == Format().used and not spaced:
         yield from _direction(pairs)
 
 
 def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Return the texts of all pairs by what they are; features only of sources that have some."""
+    """Return the sources, without features, and targets of all pairs, and the features of those
+    sources that have some: three lists, by these names.
+    """
     sides: dict[str, list[str]] = {"sources": [], "features": [], "targets": []}
     for source, target in pairs:
         word, _, features = source.partition(FEATURES)
@@ -137,8 +143,8 @@ def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
-    """Warn if the first pair is of names of columns, or is also the first one of a dev file that is
-    not the same file.
+    """Warn if the first pair may be a header: both its texts are usual names of columns, or it is
+    also the first pair of a dev file that is not the same file.
     """
     in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
     are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
@@ -149,9 +155,11 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
-    """Warn of blanks between symbols that no separator explains, and of a separator that many texts
-    lack: each of them is then one symbol, so that there are many symbols for so few texts. side:
-    sources or targets.
+    """Warn if texts are symbols with blanks between them, but the format has no separator; or if
+    many texts lack the format's separator: each of these is then read as one symbol, so that there
+    are many different symbols for so few texts.
+
+    side: what the texts are, sources or targets.
     """
     name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
     separator = getattr(form, name)
@@ -176,7 +184,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
     as ", ", and the user is asked. Where nearly all targets have the sign, it is part of the
     answers, unless each answer is in quotes of its own.
 
-    spaced: targets are symbols with a separator.
+    spaced: targets are symbols with a separator, or with blanks, between them.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences (more than 5 blanks), whose commas are their own
@@ -185,7 +193,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
             continue  # it is inside a symbol
         several = _divided(sources, targets, sign)
         if len(several) <= RARE * len(targets):
-            continue
+            continue  # it may be chance
         # each target has two answers or more, of which the first two stand for all
         first_two = [(answers[0], answers[1]) for answers in several]
         all_quoted = all(_is_quoted(one, other) for one, other in first_two)
@@ -266,8 +274,11 @@ def _direction(pairs: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterator[str]:
-    """Yield a sentence for all that is odd about the pairs of training, and for pairs that cannot
-    be learned or measured. dev: the pairs that training is measured on.
+    """Yield a sentence for all that is odd about the pairs of training, and for what spoils a
+    training or what is measured of it: dev pairs that are trained on, sources that differ only in
+    case, a pair that is much too long, symbols that may be mistaken or are not trained on.
+
+    pairs: of the training file. dev: the pairs that training is measured on.
     """
     yield from map(str, oddities(pairs, form, dev))
     known = set(pairs)
@@ -292,7 +303,9 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
 
 def _symbols(name: str, vocabulary: Vocabulary, texts: Texts, dev: Texts) -> Iterator[str]:
     """Warn if texts have symbols called like the model's own, such as `<pad>`, or lack symbols that
-    the dev set has. name: sources or targets.
+    the dev set has.
+
+    name: what the texts are, sources or targets. texts: of the training file. dev: of the dev set.
     """
     symbols = {symbol for text in texts for symbol in vocabulary.symbols_of(text)}
     if special := [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in symbols]:

@@ -37,8 +37,8 @@ LETTER, KEY_LETTER = 0.095, 0.068  # of a title, and of the key
 def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Figure:
     """Draw heat maps side by side: rows are output tokens, columns source tokens.
 
-    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` for more than a
-    figure can show, and where no ideal alignment is known.
+    ideal: outline the cells that the right answer copies. Raises `Seq2AttnError` without maps, for
+    a map that is too large, and for `ideal` if no ideal alignment is known.
     """
     if not maps:
         raise Seq2AttnError(
@@ -48,14 +48,16 @@ def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Fi
 
 
 def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> Figure:
-    """Draw the maps of the same strings through training: a line per string, a column for each of a
-    few steps, between which attention changes most evenly.
+    """Draw the maps of the same strings through training, cropped to the rows of the right answer:
+    a line per string, a column for each of a few steps, which `choose_evenly` picks.
+
+    ideal: as for `attention_figure`.
     """
     chosen = choose_evenly(snapshots)
     maps = []
     titles = []
     _, first = chosen[0]
-    for string in range(len(first)):  # its index in the maps of each step
+    for string in range(len(first)):  # its index among the maps of each step
         for step, of_step in chosen:
             maps.append(cropped(of_step[string]))
             titles.append(f"step {step:,}")
@@ -70,9 +72,10 @@ def draw_map(
     title: str = "",
     largest: float = 1.0,
 ) -> None:
-    """Draw a map into axes, in square cells, as large as these allow.
+    """Draw a map into axes, in square cells, as large as the axes allow.
 
-    title: by default the source and its output. largest: the value of the brightest cell.
+    ideal: outline the cells that the right answer copies. title: by default the source and its
+    output. largest: the weight that gets the brightest colour.
     """
     columns = len(attention.source_symbols)
     rows = len(attention.output_symbols)
@@ -100,9 +103,10 @@ def draw_map(
     axes.set_yticks(np.arange(rows) + 0.5, map(sign, attention.output_symbols), parse_math=False)
     axes.xaxis.tick_top()
 
+    # labels of columns that are too long for a cell are written upwards
     for label, symbol in zip(axes.get_xticklabels(), attention.source_symbols, strict=True):
         label.set_rotation(90 if _letters([symbol]) > 2 else 0)
-    # points, of which an inch has 72: letters that fit into a cell, but are not too large
+    # in points, of which an inch has 72: letters that fit into a cell, but are not too large
     size = min(11.0, 72 * 0.62 * cell)
     axes.tick_params(length=0, labelsize=size, pad=2)
     axes.spines[:].set_visible(False)
@@ -134,7 +138,7 @@ def cropped(attention: AttentionMap) -> AttentionMap:
 
 def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> list[Snapshot]:
     """Return at most `limit` snapshots, the first and the last among them, such that attention
-    changes by about as much from each to the next; of a limit of 1, the last.
+    changes by about as much from each to the next; with a limit of 1, only the last.
     """
     count = len(snapshots)
     if count <= limit or limit == 1:
@@ -142,13 +146,13 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
     changes = [0.0]
     for (_, before), (_, after) in itertools.pairwise(snapshots):
         change = sum(map(_change, before, after))  # over the strings
-        changes.append(change + 2**-30)  # a little, so that steps count where nothing changes
-    changed = np.cumsum(changes)  # (count,) since the first
+        changes.append(change + 2**-30)  # a little, to choose evenly also where nothing changes
+    changed = np.cumsum(changes)  # (count,) how much has changed since the first snapshot
 
     chosen = [0, count - 1]
     for wanted in np.linspace(0, changed[-1], limit)[1:-1]:  # between the first and the last
         distance = np.abs(changed - wanted)
-        distance[chosen] = np.inf  # each is chosen once
+        distance[chosen] = np.inf  # no snapshot is chosen twice
         chosen.append(int(distance.argmin()))
     return [snapshots[index] for index in sorted(chosen)]
 
@@ -175,15 +179,18 @@ def _answer_rows(attention: AttentionMap) -> int:
 def _sheet(
     maps: Sequence[AttentionMap], titles: Sequence[str], *, columns: int = 0, ideal: bool
 ) -> Figure:
-    """Draw maps at one scale in lines of `columns`, by default as many as fit, with a colour bar on
-    their right and a key to the signs below.
+    """Draw maps at one scale in lines of `columns` maps, with a colour bar on their right and a key
+    to the signs below. columns: 0 for as many as fit.
+
+    titles: one for each map. Raises `Seq2AttnError` as `attention_figure` does.
     """
     from matplotlib.figure import Figure
 
     if ideal and not any(attention.ideal for attention in maps):
         raise Seq2AttnError("no ideal alignment is known for these strings")
     room = _room(maps, titles, columns)
-    columns = min(columns or int(SHEET / room.width) or 1, len(maps))  # 1: wider than a sheet
+    # (at least 1: a map that is wider than a sheet has a line of its own)
+    columns = min(columns or int(SHEET / room.width) or 1, len(maps))
     lines = math.ceil(len(maps) / columns)
     all_maps = room.width * columns  # inches: their width
 
@@ -192,7 +199,7 @@ def _sheet(
         symbols.update(one.source_symbols, one.output_symbols)
     notes = ["orange: ideal alignment"] if ideal else []
     key = "      ".join(notes + explain_signs(symbols))
-    height = max(room.height * lines + BELOW, 2.0)  # less is too low for the bar's label
+    height = max(room.height * lines + BELOW, 2.0)  # less is too low for the colour bar's label
     figure = Figure((max(all_maps + BAR, KEY_LETTER * len(key)), height))
     figure.supxlabel(
         key,
@@ -241,8 +248,9 @@ class Room(NamedTuple):
 def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> Room:
     """Return the room that each map gets, the same for all.
 
-    Cells are so large that `columns` of the largest map fit into a line, two if it is 0; but there
-    is a smallest size. Raises `Seq2AttnError` for a map that is too large even so.
+    Cells are so large that `columns` maps of the largest size fit into a line (two if `columns` is
+    0), but no larger than `LARGEST_CELL` and no smaller than `SMALLEST_CELL`. Raises
+    `Seq2AttnError` for a map with more than `LARGEST_SIDE` rows or columns.
     """
     sources = [attention.source_symbols for attention in maps]
     outputs = [attention.output_symbols for attention in maps]
@@ -255,10 +263,10 @@ def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> 
         )
     fitting = SHEET / (columns or 2) / longest
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
-    # the width of a letter that is 0.62 cells high; long labels of columns are turned by 90 degrees
-    letter = 0.4 * cell
+    letter = 0.4 * cell  # inches: the width of a letter that is 0.62 cells high
+    # LEFT and ABOVE have room for labels of two letters
     left = LEFT + letter * max(0, _letters(*outputs) - 2)
-    # above, a label that is not turned takes the height of a line, for which a letter is added
+    # above, short labels are not turned: 1 letter is added for the height of their line
     above = ABOVE + letter * max(1, _letters(*sources) - 2)
     width = left + max(cell * wide, LETTER * max(map(len, titles)))
     return Room(cell, left, above, width, above + cell * high + BELOW)

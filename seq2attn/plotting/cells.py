@@ -23,14 +23,14 @@ MOST_CELLS = 20_000  # of a map in HTML
 
 
 def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False) -> Text | None:
-    """Return the weights as coloured cells, with digits if these are wanted or there are too few
-    colours; None where there are more columns than the terminal has.
+    """Return the weights as coloured cells, with digits if these are wanted or the terminal has too
+    few colours; None if the map is wider than the terminal.
     """
     columns = _labels(attention.source_symbols, console)
     rows = _labels(attention.output_symbols, console)
-    width = cell_len(columns[0])  # all columns are as wide
-    margin = cell_len(rows[0]) + 2
-    # elsewhere, as in a file, lines may have any width
+    width = cell_len(columns[0])  # of each column, in cells of the terminal
+    margin = cell_len(rows[0]) + 2  # the label of a row, between two blanks
+    # in a file, lines may have any width
     if console.is_terminal and width * len(columns) + margin > console.width:
         return None
     coloured = _has_colours(console)
@@ -41,8 +41,8 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     for label, weights in zip(rows, attention.weights, strict=True):
         text.append(f"\n {label} ", style="bold")
         for weight in weights:
-            # a digit from 1 to 9; a point for less than a tenth
-            tenths = str(min(9, int(10 * weight)) or ".") if digits else ""  # 9 of 1.0, too
+            # a digit from 1 to 9, which is also that of 1.0; a point for less than a tenth
+            tenths = str(min(9, int(10 * weight)) or ".") if digits else ""
             style = "on rgb({},{},{})".format(*weight_colour(weight))
             if digits:  # readable on a dark or bright ground
                 style = f"{'white' if weight < 0.5 else 'black'} {style}"
@@ -51,7 +51,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
 
 
 def legend(attention: AttentionMap, console: Console, *, digits: bool = False) -> str:
-    """Explain the map and its signs."""
+    """Return the key to a `heat_map`: what rows, columns, signs, colours and digits mean."""
     symbols = {*attention.source_symbols, *attention.output_symbols}
     notes = ["rows: output", "columns: source"]
     notes += explain_signs(symbols, plain=_is_plain(console))
@@ -76,16 +76,16 @@ def _is_plain(console: Console) -> bool:
 
 
 def _labels(symbols: Sequence[str], console: Console) -> list[str]:
-    """Return symbols as labels of equal width: two cells for characters, some of which take both;
-    more for longer symbols.
+    """Return symbols as labels of equal width in cells of the terminal: two if all are characters,
+    since some characters take both; more if there are longer symbols, up to `WIDEST_LABEL`.
     """
     plain = _is_plain(console)
     labels = [sign(symbol, plain=plain) for symbol in symbols]
     widest = max(map(cell_len, labels))
-    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)  # with a blank behind it
+    width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)  # + 1: a blank behind a longer one
     for index, label in enumerate(labels):
-        if cell_len(label) > width:
-            label = f"{set_cell_size(label, width - 2)}…"  # and the blank
+        if cell_len(label) > width:  # it is cut, so that … and a blank still fit
+            label = f"{set_cell_size(label, width - 2)}…"
         labels[index] = set_cell_size(label, width)
     return labels
 
@@ -94,8 +94,9 @@ def _labels(symbols: Sequence[str], console: Console) -> list[str]:
 
 
 def html_map(attention: AttentionMap, note: str = "") -> str:
-    """Return an element with the source and its output, a `note` behind them, and a table of
-    coloured cells, whose tooltips have the weights.
+    """Return an HTML element with the source and its output, a `note` behind them, and a table of
+    coloured cells, whose tooltips have the weights. Of a map of more than `MOST_CELLS` cells, it
+    has the size in place of the table.
     """
     columns = list(map(sign, attention.source_symbols))
     rows = list(map(sign, attention.output_symbols))

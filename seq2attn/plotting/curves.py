@@ -31,7 +31,7 @@ METRICS = {
     "characters (greedy)": "character_accuracy",
     "characters (teacher-forced)": "teacher_forced",
 }
-SMOOTHED = 50  # points of an averaged curve, about
+SMOOTHED = 50  # points of an averaged curve, at least
 BESIDE = 0.48  # of a length, over which points that would coincide are moved apart
 
 
@@ -42,19 +42,21 @@ def curves_figure(
     *,
     log: bool = False,
 ) -> Figure:
-    """Draw a number that training logs against step: run -> (step, value).
+    """Draw a number that training logs against step, a line for each run.
 
-    log: on a logarithmic scale, averaged, without values that are not positive.
+    curves: name of a run -> (step, value) of its points. scores: the score of each run, which gives
+    the colour of its line. label: of the y axis. log: on a logarithmic scale, averaged, without
+    values that are not positive.
     """
     figure, (panel,) = new_panels()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
         if log:
             points = averaged([point for point in points if point[1] > 0])
         panel.plot(
-            *zip(*points, strict=True),  # without points nothing, and so no line
+            *zip(*points, strict=True),  # steps and values; nothing, and so no line, without points
             color=look.colour,
             ls=look.dash,
-            marker="o" if len(points) == 1 else "",
+            marker="o" if len(points) == 1 else "",  # a line of one point would not be seen
             label=name,
         )
     if log:
@@ -67,8 +69,11 @@ def curves_figure(
 def accuracy_curves_figure(
     curves: Mapping[str, Sequence[tuple[int, Evaluation]]], scores: Sequence[str]
 ) -> Figure:
-    """Draw exact match against step: run -> (step, evaluation). A line is the mean over the trained
-    lengths, shaded down to the worst of them.
+    """Draw exact match against step. A line for each run is the mean over the trained lengths,
+    shaded down to the worst of them.
+
+    curves: name of a run -> (step, evaluation). scores: the score of each run, which gives the
+    colour of its line.
     """
     figure, (panel,) = new_panels()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
@@ -107,8 +112,11 @@ def _finish(panel: Axes) -> None:
 
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return about `SMOOTHED` points, each of several neighbours: the arithmetic mean of their
-    steps, and the geometric mean of their values, which are drawn on a logarithmic scale.
+    """Return means of neighbouring points: the arithmetic mean of their steps, and the geometric
+    mean of their values, which are drawn on a logarithmic scale. There are at least `SMOOTHED`, and
+    fewer than twice as many; as many as points, if these are fewer.
+
+    points: (step, value), all values above 0.
     """
     size = max(1, len(points) // SMOOTHED)
     means = []
@@ -124,11 +132,13 @@ def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 def accuracy_figure(
     results: Mapping[str, Evaluation], scores: Sequence[str], title: str = ""
 ) -> Figure:
-    """Draw accuracy by length with 95 % intervals, lengths outside training on grey: run ->
-    evaluation. Lines that would coincide are drawn beside one another.
+    """Draw accuracy by length with 95 % intervals, lengths outside training on grey. Lines that
+    would coincide are drawn beside one another.
 
     Of several runs, draw the exact match of each, on its first family of strings. Of one run, draw
-    the exact match of each family, or all accuracies if there is one family.
+    the exact match of each family, or the accuracies in `METRICS` if there is one family.
+
+    results: name of a run -> its evaluation. scores: the score of each run, for its colour.
     """
     ylabel = "exact match (greedy)"
     colours: Sequence[str] = SERIES_COLOURS
@@ -145,7 +155,7 @@ def accuracy_figure(
     figure, (panel,) = new_panels()
     for number, (label, rows) in enumerate(series.items()):
         from_middle = number - (len(series) - 1) / 2
-        shift = BESIDE * from_middle / max(3, len(series))  # one or two as close as three
+        shift = BESIDE * from_middle / max(3, len(series))  # two lines are as close as three
         draw_intervals(
             panel,
             rows,
@@ -159,7 +169,7 @@ def accuracy_figure(
     every_row = list(itertools.chain(*series.values()))
     lengths = sorted({row.length or 0 for row in every_row})  # `or 0` for mypy: all have one
     untrained = {row.length for row in every_row if not row.trained}
-    # each at its own number, so that gaps between lengths are seen
+    # each length at its own number, so that gaps between lengths are seen
     draw_lengths(panel, {length: length for length in lengths}, untrained)
     panel.set_ylabel(ylabel)
     clean(panel, title)
@@ -192,7 +202,7 @@ def draw_lengths(
             lw=0,
             zorder=0,
         )
-    every = max(1, math.ceil(len(positions) / limit))  # of no lengths, too
+    every = max(1, math.ceil(len(positions) / limit))  # (1 if there are no lengths)
     panel.set_xticks(list(positions.values())[::every], list(map(str, positions))[::every])
     grey = " (grey: never seen in training)" if untrained else ""
     # beyond 0 and 1, so that markers there are whole

@@ -45,14 +45,14 @@ class Look:
 
 
 def looks(scores: Sequence[str]) -> list[Look]:
-    """Return the look of each line, given its score: lines of one score have shades of its colour
-    and differ in dash and marker. Each line is thinner than those drawn before it.
+    """Return the look of each line, given the score of each: lines of one score have shades of its
+    colour and differ in dash and marker. Each line is thinner than those drawn before it.
     """
     thinner = min(1.1, (WIDEST - THINNEST) / len(scores))  # points; 1.1: few lines need no more
     chosen = []
     for index, score in enumerate(scores):
         number = scores[:index].count(score)  # among the lines of its score
-        shade = number / max(1, scores.count(score) - 1)  # 0 of the first, 1 of the last of them
+        shade = number / max(1, scores.count(score) - 1)  # 0 for the first, 1 for the last of them
         look = Look(
             colour=lighten(score_colour(score), 0.5 * shade),  # at most half white
             dash=DASHES[number % len(DASHES)],
@@ -66,8 +66,10 @@ def looks(scores: Sequence[str]) -> list[Look]:
 def new_panels(
     count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "", columns: int = 99
 ) -> tuple[Figure, Any]:
-    """Return a figure and its panels, at most `columns` side by side, by default all, which share
-    the y axis. size: width and height in inches.
+    """Return a figure and its `count` panels, which share the y axis, as a flat array.
+
+    size: of the figure, width and height in inches. columns: at most so many panels are side by
+    side; by default all.
     """
     from matplotlib.figure import Figure
 
@@ -76,7 +78,7 @@ def new_panels(
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     rows = math.ceil(count / columns)
     panels = figure.subplots(rows, min(count, columns), sharey=True, squeeze=False).flat
-    for panel in panels[count:]:
+    for panel in panels[count:]:  # places that are left in the last row
         panel.set_axis_off()
     return figure, panels[:count]
 
@@ -117,9 +119,10 @@ def column(rows: Iterable[object], field: str) -> NDArray[np.float64]:
 def draw_intervals(
     panel: Axes, rows: Sequence[object], field: str, *, shift: float = 0, **style: Any
 ) -> None:
-    """Draw a field of rows by length with its interval, from `low` to `high`.
+    """Draw a field of rows, given by its name, against their `length`, with its interval from `low`
+    to `high`; where these are None, without one.
 
-    shift: to the right, so that lines do not hide each other.
+    shift: to the right, in lengths, so that lines do not hide each other. style: of `errorbar`.
     """
     values = column(rows, field)
     sides = [values - column(rows, "low"), column(rows, "high") - values]
@@ -127,13 +130,13 @@ def draw_intervals(
 
 
 def save_figure(figure: Figure, path: Path) -> str:
-    """Write a figure in the format that the file's name ends with. Return a note on characters that
-    are drawn as boxes, since no font has them; empty if there are none.
+    """Write a figure in the format that the file's name ends with. Return a note for the user on
+    characters that are drawn as boxes, since no font has them; "" if there are none.
     """
     with warnings.catch_warnings(record=True) as caught:  # matplotlib warns of each such character
         warnings.filterwarnings("always", message=MISSING)
         write_atomically(path, render(figure, check_format(path), DPI))
-    # the only warnings here that concern a user
+    # (other warnings do not concern a user)
     missing = [re.match(MISSING, str(warning.message)) for warning in caught]
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:
@@ -156,14 +159,17 @@ def render(figure: Figure, form: str, dpi: int = 100) -> bytes:
 
 
 def svg(figure: Figure, scale: float) -> str:
-    """Return a figure as an element of an HTML page. scale: of its panels, not of its text."""
+    """Return a figure as an element of an HTML page.
+
+    scale: the figure becomes so many times as wide and high, but its text keeps its size.
+    """
     import matplotlib
 
     figure.set_size_inches(*scale * figure.get_size_inches())
     with matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=MISSING)  # the browser has its own fonts
         text = render(figure, "svg").decode()
-    return text[text.index("<svg") :]  # without what begins a file
+    return text[text.index("<svg") :]  # without the declarations that begin a file
 
 
 def check_format(path: Path) -> str:

@@ -31,8 +31,8 @@ class Edit(NamedTuple):
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     """Return an alignment with the fewest substitutions, deletions and insertions, in order.
 
-    Of several, the one that, from the end, has a match or substitution before a deletion, and a
-    deletion before an insertion.
+    Of several such alignments, it is the one that, read from the end, prefers a match or
+    substitution to a deletion, and a deletion to an insertion.
     """
     # moves[i][j]: the cost of aligning the first i symbols of the reference with the first j of the
     # other, and the last move of the cheapest alignment
@@ -44,7 +44,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
             match = above[j][0] + (symbol != other), MATCH
             deletion = above[j + 1][0] + 1, DELETION
             insertion = row[j][0] + 1, INSERTION
-            row.append(min(match, deletion, insertion))  # of equal costs, the smallest move
+            row.append(min(match, deletion, insertion))  # of equal costs, the first move
         moves.append(row)
 
     edits = []

@@ -141,9 +141,9 @@ class Evaluation(Tabular):
         return worst and self.get("exact_match", worst[1], worst[0])
 
     def summary(self) -> dict[str, float]:
-        """Return what status.json records: of a file of pairs the error rates and the loss, of
-        strings that a task draws the exact match, worst and mean, and the entropy of attention;
-        without those that were not measured.
+        """Return what status.json records, by name: of a file of pairs the error rates and the
+        loss; of strings that a task draws exact match, of the worst trained length and on average
+        over these, and the entropy of attention. What was not measured is left out.
         """
         if self.get("wer"):
             summary = {name: self.mean(name) for name in ("wer", "ser")}
@@ -159,7 +159,7 @@ class Evaluation(Tabular):
         values = self.summary()
         if "wer" in values:
             rates = f"WER {100 * values['wer']:.1f} %, SER {100 * values['ser']:.1f} %"
-            loss = values.get("dev_loss", math.nan)  # an impossible one has no row
+            loss = values.get("dev_loss", math.nan)  # an impossible loss has no row
             return f"{rates}, loss {loss:.3f} on the dev set"
         worst = self.lowest()
         if worst.value == 1:
@@ -179,10 +179,10 @@ class Evaluation(Tabular):
         return f"{self.words:,} {'tokens' if per == 'token' else 'words'}"
 
     def errors(self) -> list[PairAnswer]:
-        """Return the wrong answers, for reading: few edits first, and the same edits together,
-        frequent ones first.
+        """Return the wrong answers, for reading: those with few edits first; of equally many, the
+        most frequent edits first, and answers with the same edits together.
 
-        Raises `Seq2AttnError` if there are some that were not kept.
+        Raises `Seq2AttnError` if some answers were wrong, but were not kept.
         """
         if not self.answers and any(row.value < 1 for row in self.by_length("exact_match")):
             raise Seq2AttnError(
@@ -199,15 +199,16 @@ class Evaluation(Tabular):
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        Words of one source share an answer, so they are worth fewer independent ones: for the
-        interval of the difference, the counts are scaled down to that number.
+        A source may count as several words, which share its answer, so that all words are worth
+        fewer independent ones: for the difference and its interval, the counts are scaled down to
+        that number.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
         """
         pairs = list(self._pairs(other))
-        # of each source, above 0 if only A has it right, below 0 if only B has; both count it as
-        # equally many words, or `_pairs` raises
+        # for each source, in words: above 0 if only A has it right, below 0 if only B has; both
+        # count it as equally many words, or `_pairs` raises
         differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)
@@ -218,8 +219,9 @@ class Evaluation(Tabular):
         return Paired(only_a, only_b, sign_flips(differences), difference)
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
-        """Yield the answers of both to each source. Raises `Seq2AttnError` if they were not
-        measured on the same words.
+        """Yield the answers of this evaluation, A, and of the other, B, to each source. Raises
+        `Seq2AttnError` if the two do not have the same sources, with the same right answers, that
+        count as equally many words.
         """
         if not (self.get("wer") and other.get("wer")):
             raise Seq2AttnError("only evaluations on a file of pairs can be paired")
@@ -231,7 +233,7 @@ class Evaluation(Tabular):
                 raise _not_paired(f"only {'B' if a is None else 'A'} has {quoted(source)}")
             if a.rights != b.rights:
                 right = f"{len(a.rights)} for A and {len(b.rights)} for B"
-                if len(a.rights) == len(b.rights):  # then each has one that the other lacks
+                if len(a.rights) == len(b.rights):  # then each has an answer that the other lacks
                     only_a, only_b = min(a.rights - b.rights), min(b.rights - a.rights)
                     right = f"{quoted(only_a)} for A and {quoted(only_b)} for B"
                 raise _not_paired(f"the right answers to {quoted(source)} are {right}")
@@ -251,8 +253,9 @@ class Evaluation(Tabular):
         return {"run": run, **known}
 
     def tables(self, title: str = "") -> list[Table]:
-        """Return tables for people: of pairs the error rates, then accuracy by length; or exact
-        match by family and length.
+        """Return tables for people: exact match by family and length, if there is a family of
+        strings beside `random`; otherwise all metrics by length, and before them, for a file of
+        pairs, its error rates.
 
         title: what was measured.
         """
@@ -274,12 +277,14 @@ def _not_paired(difference: str) -> Seq2AttnError:
 
 
 def _length_table(evaluation: Evaluation, title: str = "") -> Table:
-    """Return a table with a row for each length and a column for each metric with a heading."""
+    """Return a table with a row for each length, and a column for each metric that has a heading
+    and is measured by length.
+    """
     exact_match = evaluation.by_length("exact_match")
     columns = [Number("length")]
     metrics = []
     for metric in evaluation.metrics:
-        if metric.heading and not metric.of_file:  # of a whole file there is one number only
+        if metric.heading and not metric.of_file:  # a metric of a whole file is one number
             # where the terminal is too narrow for all, exact match stays
             columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
             metrics.append(metric.name)
@@ -291,7 +296,9 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
 
 
 def _family_table(evaluation: Evaluation, title: str) -> Table:
-    """Return exact match with a row for each family of strings, and a column for each length."""
+    """Return a table of exact match: a row for each family of strings, a column for each length;
+    `(worst)` marks the family of `worst_place`.
+    """
     exact_match = evaluation.by_length("exact_match")
     headings = {row.length: length_label(row) for row in exact_match}  # alike in every family
     columns = [Column("exact match")]
@@ -313,9 +320,10 @@ def _family_table(evaluation: Evaluation, title: str) -> Table:
 
 
 def _rate_table(evaluation: Evaluation, title: str) -> Table:
-    """Return the error rates of all words of a file, with the most frequent edits.
+    """Return a table of the error rates of all words of a file; its notes list the `MAX_EDITS`
+    most frequent edits.
 
-    title: what was measured.
+    title: what was measured, such as the name of a run; may be empty.
     """
     rows = []
     for metric in evaluation.metrics:

@@ -30,12 +30,14 @@ class AttentionMap:
         return {**asdict(self), "weights": weights}
 
     def check(self) -> None:
-        """Raise ValueError for a map that is not that of a source and its output."""
+        """Raise ValueError if weights, symbols and ideal alignment do not fit together, or if a
+        weight or a symbol is impossible.
+        """
         columns, rows = len(self.source_symbols), len(self.output_symbols)
         if not columns or not rows or list(map(len, self.weights)) != [columns] * rows:
             raise ValueError("weights do not fit the symbols")
         weights = itertools.chain(*self.weights)
-        if not all(0 <= weight <= 1.001 for weight in weights):  # rounding may add up
+        if not all(0 <= weight <= 1.001 for weight in weights):  # above 1: by rounding
             raise ValueError("a weight is not between 0 and 1")
         if not all(0 <= position < columns for position in self.ideal):
             raise ValueError("the ideal alignment lies outside the source")

@@ -38,10 +38,13 @@ class Row:
     """True if sources of this length occur in training"""
 
     def __post_init__(self) -> None:
+        """Raise ValueError for a family or metric that does not exist, and unless 0 <= low <= value
+        <= high <= the metric's largest value.
+        """
         if self.family not in (None, *FAMILIES.names()) or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
         largest = METRICS[self.metric].largest
-        # (without an interval, only the value is checked)
+        # (without an interval, 0 and the largest value stand for its ends)
         low = self.low or 0.0
         high = largest if self.high is None else self.high
         if not 0 <= low <= self.value <= high <= largest:
@@ -62,7 +65,9 @@ def rows_of(
     """Return a row for each metric, but none for an impossible number, such as the entropy of a
     model that has diverged.
 
-    independent: how many independent samples these are worth; None: all are independent.
+    measured: name of a metric -> its value, or an `Estimate` if its interval is known already.
+    samples: how many strings or words were measured. independent: how many independent samples
+    they are worth, for the intervals of shares; None: all are independent.
     """
     rows = []
     for name, number in measured.items():
@@ -70,7 +75,8 @@ def rows_of(
         if not isinstance(number, Estimate):
             count = independent or samples
             number = share(number, count) if metric.is_share else Estimate(number)
-        if 0 <= number.value <= metric.largest:  # nan is not, nor an entropy of weights below 0
+        # not if it is nan, nor below 0, as an entropy may be where weights are
+        if 0 <= number.value <= metric.largest:
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows
 
@@ -110,7 +116,8 @@ def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
     """Return family and length of the worst family's lowest value, the first on a tie; None if no
     family is worse than another.
 
-    The worst family has the lowest value, and on a tie the lowest mean.
+    values: such as exact match. The worst family has the lowest of all; if several have it, it is
+    the one with the lowest mean over lengths.
     """
     families: dict[str | None, list[float]] = defaultdict(list)
     for (family, _), value in values.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
-DRAWN_AT_ONCE = 50_000  # sources in some of its resamples
+DRAWN_AT_ONCE = 50_000  # sources drawn together, those of several resamples
 DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
@@ -50,8 +50,8 @@ def share(value: float, count: float) -> Estimate:
 
 
 def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
-    """Return the sum of parts over the sum of wholes, with its 95 % percentile bootstrap interval
-    over sources (Efron 1979).
+    """Return the sum of parts divided by the sum of wholes, such as edits by symbols, with its 95 %
+    percentile bootstrap interval over sources (Efron 1979).
 
     parts and wholes (N,), a number for each of N sources. Each resample draws N sources with
     replacement, and keeps the numbers of a source together. The interval depends only on the
@@ -99,7 +99,8 @@ def mcnemar(only_first: int, only_second: int) -> float:
 def sign_flips(differences: Iterable[int]) -> float:
     """Return the two-sided p-value of a permutation test of two models (Fisher 1935).
 
-    differences: for each source, such as how many more lines of it the first model got right.
+    differences: a number for each source, such as how many more of its lines the first model got
+    right than the second.
 
     If both models are equally good, each difference could as well have the other sign. So signs are
     drawn `DRAWS` times, always the same ones: p is how often their sum is as far from 0 as that of
@@ -110,7 +111,7 @@ def sign_flips(differences: Iterable[int]) -> float:
 
     differing = [difference for difference in differences if difference]
     sizes = Counter(map(abs, differing))
-    if len(sizes) <= 1:  # all are equally large, or none differs: p is then 1
+    if len(sizes) <= 1:  # all are equally large; or there is none, and p is 1
         first = sum(difference > 0 for difference in differing)
         return mcnemar(first, len(differing) - first)
     random = numpy.random.default_rng(0)
@@ -125,7 +126,9 @@ def sign_flips(differences: Iterable[int]) -> float:
 
 def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
     """Return how much higher the error rate of A is than that of B on the same `count` independent
-    words, of which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
+    words, with its 95 % interval (Agresti & Min 2005).
+
+    only_a, only_b: how many of the words only A, or only B, got right.
     """
     difference, total = only_b - only_a, count + 2  # 1/2 is added to each of the four counts
     half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
@@ -156,8 +159,8 @@ class SeedMean:
 
     @property
     def p_value(self) -> float | None:
-        """P of a mean as far from 0 by chance: the two-sided t-test that belongs to the interval;
-        None where there is no effect size.
+        """The two-sided p-value of the t-test that belongs to the interval: how probable a mean at
+        least as far from 0 is, if the true one is 0. None where there is no effect size.
         """
         if self.effect_size is None:
             return None
@@ -170,8 +173,8 @@ class SeedMean:
 def mean_over_seeds(
     values: Collection[float], lowest: float = -math.inf, highest: float = math.inf
 ) -> SeedMean:
-    """Compute mean, standard deviation, and Student's 95 % interval of the mean of independent
-    numbers.
+    """Return mean, standard deviation, and Student's 95 % interval of the mean of independent
+    numbers, such as one for each seed. Of a single number there is only the mean.
 
     The interval assumes roughly normal numbers and is cut to the range of possible means, from
     `lowest` to `highest`. If all numbers are equal its width is 0; that describes these numbers,
@@ -188,8 +191,8 @@ def mean_over_seeds(
 
 @functools.cache
 def t_quantile(freedom: int) -> float:
-    """Return t such that |T| < t with probability 0.95, T of Student's distribution with `freedom`
-    degrees of freedom. The angle atan(t / sqrt(freedom)) is found by bisection.
+    """Return t such that |T| < t with probability 0.95, where T has Student's distribution with
+    `freedom` degrees of freedom. Bisection finds the angle atan(t / sqrt(freedom)).
     """
     low, high = 0.0, math.pi / 2
     for _ in range(100):  # more than the bits of a number, so that it ends at the nearest one
@@ -202,8 +205,8 @@ def t_quantile(freedom: int) -> float:
 
 
 def _t_probability(angle: float, freedom: int) -> float:
-    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), T of Student's distribution: the finite
-    series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
+    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), where T has Student's distribution: the
+    finite series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
     """
     cosine, odd = math.cos(angle), freedom % 2
     term = cosine if odd else 1.0

@@ -24,6 +24,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
 
 
 def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    """Return the error rates of evaluations on files of pairs, a row for each run."""
     columns = [Column("run"), Number("words")]
     metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
     columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
@@ -35,8 +36,8 @@ def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
 
 
 def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
-    """Return exact match: a column for each evaluation, and a row for each family and length that
-    any of them has.
+    """Return exact match: a column for each evaluation, by the name of its run, and a row for each
+    family and length that any of them has. notes: lines below the table.
     """
     places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
@@ -48,7 +49,7 @@ def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table
         cells = [one.get("exact_match", length, family) for one in evaluations.values()]
         rows.append([length_label(row), family, *cells])
     families = {family for family, _ in places}
-    # without a heading, only programs see the column
+    # without a heading, only programs see the column of the only family
     columns = [Number("length"), Column("family" if len(families) > 1 else "")]
     columns += map(Column, evaluations)
     left_out = lines_left_out(evaluations.values())
@@ -95,12 +96,14 @@ def _test(evaluations: Mapping[str, Evaluation]) -> str:
 
 
 def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
-    """Return a table for a paper of the evaluations of several runs, by their names: of words of
-    the same file the error rates, and each run's difference from the first; of strings that a task
-    draws, exact match, a row for each length. seeds: of their training; an ensemble has none.
+    """Return a table for a paper of the evaluations of several runs, by their names. Words of the
+    same file: the error rates, and the difference of each other run from the first. Strings that a
+    task draws: exact match, a row for each length.
+
+    seeds: name of a run -> the seed of its training; an ensemble has none.
     """
     first, baseline = next(iter(evaluations.items()))
-    if baseline.get("wer") is None:  # of strings that a task draws
+    if baseline.get("wer") is None:  # measured on strings that a task draws
         count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
         trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
         return _accuracy_table(evaluations, count, *trained)
@@ -111,7 +114,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     for name, one in evaluations.items():
         difference = p = None  # the first run is not compared with itself
         if one is not baseline:
-            paired = one.paired(baseline)  # above 0: worse than the first run
+            paired = one.paired(baseline)  # a difference above 0: worse than the first run
             difference, p = paired.difference, paired.p
         rates = one.get("wer"), one.get("ser")
         rows.append([name, seeds.get(name), one.words, *rates, difference, p])

@@ -31,8 +31,11 @@ class Addition(Task):
         self.max_length = 2 * max_digits + 1
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw two numbers of uniformly many digits. No number begins with 0: since it is written
-        from its last digit to its first, the digit that is written last is not 0.
+        """Draw sums of two numbers of equally, and uniformly, many digits; or, with `length`, of so
+        many that a source has this length. Raises `Seq2AttnError` if no source has it.
+
+        No number begins with 0: since it is written from its last digit to its first, the digit
+        that is written last is not 0.
         """
         shortest, longest = self.min_digits, self.max_digits
         if length is not None:
@@ -40,11 +43,11 @@ class Addition(Task):
                 hint = "Of two numbers with n digits each: 2n + 1, such as 21."
                 raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
             shortest = longest = length // 2
-        sizes = draw_integers(random, shortest, longest, count)
+        sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, longest)
         last_written = draw_integers(random, 1, 9, count, 2, 1)
-        at = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) of the digit written last
-        digits = digits.scatter(2, at, last_written)  # (N, 2, longest)
+        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) position of that digit
+        digits = digits.scatter(2, last, last_written)  # (N, 2, longest)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
             text = "+".join("".join(map(str, row[:size])) for row in rows)

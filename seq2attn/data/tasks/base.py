@@ -65,8 +65,8 @@ class Task(ABC):
 
     @abstractmethod
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw `count` examples on the generator's device: sources of training lengths, or all of
-        `length`.
+        """Draw `count` examples on the generator's device: sources of the lengths of training, or,
+        if `length` is given, all of this length.
 
         They depend only on `random` and the arguments. Training draws without `length`, evaluation
         with it: a task that keeps sources for evaluation draws those then. Raises `Seq2AttnError`
@@ -92,8 +92,8 @@ class Task(ABC):
         return self.examples(random, count, length)
 
     def check_evaluation(self, names: Sequence[str], lengths: Sequence[int]) -> None:
-        """Raise `Seq2AttnError` unless the task can be measured on these families and, if it draws
-        them, lengths.
+        """Raise `Seq2AttnError` unless the task can be measured on the families of these names and,
+        if it draws its examples, on sources of these lengths.
         """
         if missing := [name for name in names if name not in self.families]:
             raise Seq2AttnError(
@@ -102,7 +102,7 @@ class Task(ABC):
                 hint="Families of strings need a task on free strings over one alphabet, "
                 "such as reverse or copy.",
             )
-        if self.training_set is None:  # else a file is measured, which has its own lengths
+        if self.training_set is None:  # otherwise a file is measured, which has its own lengths
             for length in lengths:
                 # only to see whether it raises, for a length without sources
                 self.examples(Generator(), 1, length)

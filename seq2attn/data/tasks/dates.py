@@ -47,6 +47,9 @@ class Dates(Task):
     Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on
     which a model is measured, are of held-out dates. There is no ideal alignment: most characters
     of the target copy none of the source.
+
+    held_out: the share of dates that are. min_length, max_length: of sources in training,
+        characters.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Dates(Task):
     ) -> None:
         if first_year > last_year:
             raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
-        texts = _parsed(2000)  # one year has every name of a month, weekday and ordinal
+        texts = _parsed(2000)  # any one year has every name of a month, weekday and ordinal
         characters = set("0123456789").union(*texts)
         self.source_vocabulary = Vocabulary(sorted(characters))
         self.target_vocabulary = Vocabulary("0123456789-")
@@ -71,7 +74,11 @@ class Dates(Task):
         self.max_length = max_length
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw dates and styles uniformly; those of one `length` are of held-out dates."""
+        """Draw dates, each in a style, uniformly from all that fit: dates for training that have
+        `min_length` to `max_length` characters; or, with `length`, held-out dates of so many.
+        Raises `Seq2AttnError` if none fits.
+        """
+        # lengths (styles, dates) in characters, held_out (dates,)
         lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
         if length is None:
             low, high = self.min_length, self.max_length
@@ -86,7 +93,8 @@ class Dates(Task):
             hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
             raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
         dates = _dates(self.first_year, self.last_year)
-        rows = draw_integers(random, 0, len(pool) - 1, count).cpu()  # where the pool is
+        # drawn on the generator's device, and brought to that of the pool
+        rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
         pairs = []
         for style, day in pool[rows].tolist():
             date = dates[day]
@@ -143,8 +151,8 @@ def _dates(first_year: int, last_year: int) -> list[datetime.date]:
 
 @functools.lru_cache(maxsize=4)
 def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
-    """Return the length of each date in each style (styles, dates), and which dates are held out
-    (dates,).
+    """Return how many characters each date has in each style (styles, dates), and which dates are
+    held out (dates,), bool.
     """
     dates = _dates(first_year, last_year)
     known: dict[tuple[int, int, int], list[int]] = {}

@@ -33,9 +33,11 @@ class Pairs(Task):
     """Pairs of strings from tab-separated files: pronunciation, inflection, transliteration,
     spelling.
 
+    train, dev: the paths of the files of training and of the dev set. form: the fields of `Format`.
+
     Symbols and lengths are those of the training file. With `learned`, which `learned()` returned,
-    no file is opened and the task has no pairs. form: the fields of `Format`. Raises
-    `Seq2AttnError` for a file that cannot be read.
+    no file is opened and the task has no pairs. Raises `Seq2AttnError` for a file that cannot be
+    read, and for values of `learned` that are damaged.
     """
 
     def __init__(
@@ -73,7 +75,8 @@ class Pairs(Task):
         return load_pairs(Path(path), self.form)
 
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Read words, or lines of a file whose last columns, such as the answer, may be missing.
+        """Yield the number of each line of input that has a source, from 1, and its source: lines
+        are words, or those of a file whose last columns, such as the answer, may be missing.
         Comments have no source, nor has the header of a file, which says where the columns are.
         """
         form = self.form
@@ -99,7 +102,9 @@ class Pairs(Task):
         return self._learned.model_dump()
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw training pairs, with replacement."""
+        """Draw training pairs, with replacement; with `length`, of those whose source has so many
+        symbols. Raises `Seq2AttnError` if there is none.
+        """
         symbols_of = self.source_vocabulary.symbols_of
         pool = list(self.training_set or ())
         if length is not None:
@@ -118,7 +123,11 @@ class Pairs(Task):
         return -(-self._learned.longest_target * length // self.max_length)  # rounded up
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
-        """Collect the symbols and lengths of the training file."""
+        """Return the fields of `Learned`: symbols and lengths of the training file, and a record of
+        each file.
+
+        files: name of a split, train or dev -> its file.
+        """
         source_vocabulary, target_vocabulary = self.form.vocabularies()
         sources: set[str] = set()
         targets: set[str] = set()

@@ -22,6 +22,9 @@ class StringTask(Task):
     """Each target position copies a source position; characters are i.i.d. uniform, lengths
     uniform.
 
+    alphabet: the characters of strings. symbols: if given, they are the first so many of
+        `parts.SYMBOLS` instead.
+
     A subclass gives `alignment`, and `expansion` if its targets are longer than the source;
     `target_lengths` if they are not that multiple of it.
     """
@@ -51,7 +54,9 @@ class StringTask(Task):
         """
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw sources padded to `max_length`, or of exactly `length` characters."""
+        """Draw sources of `min_length` to `max_length` characters, all padded to `max_length`; or,
+        with `length`, of exactly so many.
+        """
         shortest, longest = self.min_length, self.max_length
         if length is not None:
             shortest = longest = length
@@ -87,10 +92,13 @@ class StringTask(Task):
         return FAMILIES.names() if self._is_uniform else (RANDOM,)
 
     def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
-        """Draw strings of a family; `parts.FAMILIES` says what they are like."""
+        """Draw `count` strings of `length` characters of a family; `parts.FAMILIES` says what they
+        are like.
+        """
         if name == RANDOM:
             return self.examples(random, count, length)
         symbols = len(self.source_vocabulary.symbols)
+        # characters(n) draws (N, n) characters, each as its number in the alphabet, from 0
         characters = partial(draw_integers, random, 0, symbols - 1, count)
         positions = torch.arange(length, device=random.device).expand(count, -1)  # (N, S)
         match name:
@@ -110,8 +118,8 @@ class StringTask(Task):
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
                 ids = characters(length).sort(dim=1).values
-            case _:  # runs (`check_evaluation` has refused unknown names): each character as often
-                # as its size says; S of them are enough
+            case _:  # `runs`, since `check_evaluation` has refused unknown names: each character is
+                # written as often as its size says; S sizes of at least 1 fill the string
                 sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
                 ids = characters(length).gather(1, _item_at(positions, sizes))
         lengths = torch.full((count,), length, device=random.device)
@@ -275,14 +283,16 @@ class DeDupe(Repeats):
         super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw sources whose i-th run repeats the i-th character of a uniform random string."""
+        """Draw sources whose i-th run repeats the i-th character of a uniform random string, and
+        which are as long as this string.
+        """
         drawn = super().examples(random, count, length)
-        # a run for each character that was drawn: more than fit, and the rest is cut off
+        # a run for each character that was drawn: together at least as long as the source
         choices = draw_integers(random, 0, len(RUNS) - 1, *drawn.source.shape)
         sizes = torch.tensor(RUNS, device=random.device)[choices]  # (N, S)
         positions = torch.arange(drawn.source.size(1), device=random.device)
         source = drawn.source.gather(1, _item_at(positions, sizes))
-        # (run i begins at place i or later: inside a string, no padding was copied)
+        # (position p copies character p or an earlier one: inside the string, never padding)
         return self.solve(source.masked_fill(drawn.source == PAD, PAD), drawn.source_lengths)
 
     def times(self, source: Tensor) -> Tensor:
