@@ -45,7 +45,7 @@ def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -
     has one of the words.
 
     width: for a name such as `dim`.
-    longest: for a name such as `max_length`: how long sources are at most, or the sides of an image.
+    longest: for a name such as `max_length`: the length of sources, or the sides of an image.
     rest: for a name that tells nothing; the width by default.
     """
     if words(name) & CONFIGS:
