@@ -32,7 +32,7 @@ def bind() -> dict[str, Any]:
         if not is_outer and not module_name.startswith(OWN):
             continue
         for name, value in vars(module).items():
-            # values of torch that are no functions are settings, which a file may change
+            # what cannot be called in torch is a setting, which a file may change
             if callable(value) or not is_outer:
                 bound[f"{module_name}.{name}"] = value
             # a function whose code is exchanged stays the same object

@@ -132,23 +132,23 @@ class Call:
             )
         return text
 
-    def __call__(self, given: Inputs) -> Any:
+    def __call__(self, inputs: Inputs) -> Any:
         """Return what the attention returns: the statements `before` are run, and then the
         expression `text`, with copies of the inputs as their variables. If all keys are valid, the
         mask is None, unless one is needed.
         """
         call = self
-        if given.valid.all() and not self.needs_mask:
+        if inputs.valid.all() and not self.needs_mask:
             call = replace(self, form="None")
         text = call.text
-        if given.values is None and "values" in text:
-            given = given._replace(values=given.keys.cos())  # other numbers than the keys
+        if inputs.values is None and "values" in text:
+            inputs = inputs._replace(values=inputs.keys.cos())  # other numbers than the keys
         attention = self.attention
         if self.is_anew:
             # the copy keeps the parameters themselves, so that gradients reach them
             shared = {id(one): one for one in module_of(attention).parameters()}
             attention = copy.deepcopy(attention, shared)
-        names = {**given.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
+        names = {**inputs.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
         exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 

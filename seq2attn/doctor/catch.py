@@ -157,7 +157,7 @@ class Watch(TorchDispatchMode):
         of distances between places.
         """
         outer = set()  # the products, of both shapes
-        # 2 S - 1 distances, in both directions; one more with a column of padding, for the shift
+        # S distances, or 2 S - 1 in both directions; one more with the padding that shifts them
         of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
         for shape in (before, after):
             # with no axis, or two, of this length, none is known to be that of the keys
@@ -206,7 +206,7 @@ class Watch(TorchDispatchMode):
         """
         product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
         summed = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
-        # no product, a sum over several axes, or one of another view of the product
+        # terms that are no product, a sum over several axes, or another view of the product
         if not operands or len(summed) != 1 or product.shape != terms.shape:
             return terms
         axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes

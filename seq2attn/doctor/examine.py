@@ -182,7 +182,7 @@ def _subjects(
         try:
             if widths:
                 subject = find_subject(instance, [widths])
-            else:
+            else:  # ROUNDS: if none of these widths works, those are tried that errors ask for
                 subject = find_subject(instance, [*of_layers, (width, width)], ROUNDS)
         except Seq2AttnError as error:
             problems.append(error)
@@ -199,7 +199,7 @@ def _subjects(
     if not widths:
         with contextlib.suppress(Exception):  # of an attention that can have one width only
             instance = subject.call.attention
-            # otherwise the same instance may take several widths
+            # an instance that was made for one width; others may take several as they are
             if is_class and not sizes:
                 instance, _ = next(instances(attention, (), WIDTHS[1]))
             _prepared(instance)

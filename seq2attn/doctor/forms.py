@@ -57,6 +57,7 @@ class Meaning(NamedTuple):
     names: Mapping[str, bool]
     """names of arguments; True: it has to be given, False: it may be left out"""
     roles: Roles
+    """names of arguments by their role, such as {"keys": ["memory"]}"""
     mask: str
     """the argument that says which keys are valid; "" if there is none"""
     is_guess: bool
@@ -128,7 +129,7 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
         masks = masks_of(of_names)
         for mask in masks or [""]:
             yield of_names, mask, False
-        # it may be None; one that need not be given is left out anyway if it takes no form
+        # a mask that must be given may be None; others are left out anyway if they take no form
         if any(names[mask] for mask in masks):
             late.append((of_names, "", False))
     yield from late
@@ -136,9 +137,10 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], list[Reading]]:
     """Return readings in which an argument that must be given, and whose name tells nothing, is the
-    mask, or has the role "other". The first list has those that come before the usual readings of
-    names: there, these take the argument neither for the query nor for the keys. The second list
-    has the rest.
+    mask, or has the role "other".
+
+    The first list has readings that are likelier than those of `roles`: the argument is the mask,
+    and `roles` at first takes it neither for the query nor for the keys. The second has the rest.
 
     names, said: as in `Meaning`.
     """
@@ -202,15 +204,14 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
+        layout = keys, query, queries
         choices = {name: [""] for name in names}  # "": the argument is left out
         places = _places_said(meaning, queries or length, length)
         for role, of_role in of_names.items():
             for name in of_role:
-                if role in ("mask", "lengths") and not names[name]:
+                if role in ("mask", "lengths") and not names[name]:  # tried later
                     continue
-                forms = [texts.get(role, "")]
-                if role not in texts:
-                    forms = _choices(name, role, meaning, (keys, query, queries))
+                forms = [texts[role]] if role in texts else _choices(name, role, meaning, layout)
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
 
@@ -256,7 +257,7 @@ def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str
         return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
     if role == "other" and words(name) & SOURCES:  # a second memory without a mask
         return [keys, *forms]
-    # its name does not say what it is: it may also be the query or the keys once more
+    # a history, or what its name does not tell, may also be the query or the keys once more
     if role == "history" or (role == "other" and role_of(name) != "other"):
         return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
     return forms
@@ -275,10 +276,9 @@ def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> li
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:  # its name says what it is
         forms = WORDS[role]
-    else:  # it may be anything, first of all a decoder's state
-        # that is the query, if there is only one; zeros, which add nothing, if there are several
+    else:  # it may be anything, first of all a decoder's state, if there are queries
+        # of a single query, the state is this; of several, zeros, which add nothing
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
-        # none where there are no queries
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
         # the plain state, None and 0 come before states in other layouts
@@ -350,10 +350,10 @@ def as_said(
     batch in the same place. All are returned if the docstrings name no axes for it, or leave open
     how many, as "(*, S)" does.
 
-    The fewer axes misfit, the earlier an expression comes: by a length of 1 where 1 is not said, or
-    the reverse, or by another length than `places` has for the name of the axis.
+    Expressions with fewer misfits come first: an axis misfits if it has length 1 where 1 is not
+    said, or the reverse; and if it has another length than `places` says for its name.
 
-    inputs: what the expressions are of.
+    inputs: the variables of the expressions.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -377,26 +377,26 @@ def as_said(
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
-    """Yield a call with combinations of what its arguments may be, the likeliest first: those with
-    the smallest sum of ranks, at most MOST_OF_LAYOUT. An argument whose expression is "" is left
-    out of the call.
+    """Yield a call with combinations of what its arguments may be, the likeliest first: those whose
+    indices in `choices` have the smallest sum, at most MOST_OF_LAYOUT. An argument whose expression
+    is "" is left out of the call.
 
     choices: by the name of an argument, its expressions, the likeliest first.
     """
-    for places in _places(*map(len, choices.values())):  # one index for each argument
+    for indices in _indices(*map(len, choices.values())):  # one for each argument
         given = {}
-        for (name, texts), place in zip(choices.items(), places, strict=True):
-            if texts[place]:
-                given[name] = texts[place]
-        form = given.pop(call.mask, "None")
+        for (name, texts), index in zip(choices.items(), indices, strict=True):
+            if texts[index]:
+                given[name] = texts[index]
+        form = given.pop(call.mask, "None")  # the call keeps its mask apart
         yield replace(call, given=given, form=form)
 
 
 @cache
-def _places(*counts: int) -> list[tuple[int, ...]]:
+def _indices(*counts: int) -> list[tuple[int, ...]]:
     """Return combinations of an index into each of several lists, whose lengths are `counts`: those
     with the smallest sum first, at most MOST_OF_LAYOUT. They are put in order from the RANKED that
     come first if the last index varies fastest: all of them may be too many to sort.
     """
-    places = product(*map(range, counts))
-    return sorted(islice(places, RANKED), key=sum)[:MOST_OF_LAYOUT]
+    indices = product(*map(range, counts))
+    return sorted(islice(indices, RANKED), key=sum)[:MOST_OF_LAYOUT]

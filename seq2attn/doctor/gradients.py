@@ -36,7 +36,7 @@ def gradient(subject: Subject) -> Found:
         with torch.enable_grad():
             if not subject.output().requires_grad:
                 return
-    # then the output is made of weights that were caught in operations, below torch's gradients
+    # without both, `output` is made of weights that were caught in operations, below gradients
     if not (subject.outputs or subject.shown):
         return
     for name in ("query", "keys"):

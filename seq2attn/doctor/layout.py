@@ -18,8 +18,8 @@ def observed(subject: Subject) -> Subject:
     weights that are used (`orders`).
 
     Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
-    Outputs are other tensors with an axis of the batch, but for the keys themselves, and those that
-    have no row for each query where another one has.
+    Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
+    weights, what has an axis of keys; and what has no row for each query, where another one has.
     """
     given, length = subject.given.unpadded, subject.length
     returned, _ = subject.raw(given)
@@ -32,12 +32,12 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in tensor.shape and not _is_input(tensor, given):
             outputs.append(index)
-    # beside weights, what has an axis of keys is no output: it may be projected keys
+    # what has an axis of keys may be projected keys
     if shown and given.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
-    if queries > 1 and by_query:  # without a row for each query, it is a state, for one
-        # of as many queries as keys, later results may have a row for each key: only the first
+    if queries > 1 and by_query:  # the others may be states
+        # with as many queries as keys, later ones may rather have a row for each key
         outputs = by_query[:1] if given.query is not None and queries == length else by_query
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
@@ -76,7 +76,8 @@ def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
 def _orders(subject: Subject) -> list[str]:
     """Return for each use the order of rows of the batch, heads and queries in its weights (N, S),
     such as "bhl" (see `order_of`), from what changes in them with the first row of the batch, and
-    with the last query of each row.
+    with the last query of each row. Raises `ValueError` if these changes change how many uses there
+    are.
 
     The order is "" for what was caught but is not weights: its N is no product of these; or it is
     features of keys, which linear attention sums over the keys for all queries at once. No query
@@ -97,7 +98,7 @@ def _orders(subject: Subject) -> list[str]:
             # ratio of two other keys' weights, here of the first two, changes for its own row alone
             ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, other_query))
             follows &= (ratio / other - 1).abs() > CLOSE
-            changed[:, place] = False  # it shows no query: this key is another one now
+            changed[:, place] = False  # the weight of a key that changed shows no query
         by_row = (plain != other_row).any(1)
         orders.append(order_of(by_row, follows, place, subject.queries(given)))
         ignore_query.append(not changed.any())
