@@ -170,13 +170,13 @@ class Watch(TorchDispatchMode):
         self, operands: list[Tensor], axes: Sequence[int], multiplies_features: list[bool]
     ) -> list[Tensor]:
         """Record a product of two operands as a use, if neither is a parameter, and one may be
-        weights: it is floating-point, as long as there are keys along the axis that is summed over,
-        and multiplied with features. If both may, the one that looks more like weights counts.
-        Return the operands, with the weights that `change` puts there.
+        weights: it is floating-point, has S numbers along the axis that is summed over, S being
+        the number of keys, and is multiplied with features. If both may be weights, the one that
+        looks more like them counts. Return the operands, with the weights that `change` puts there.
 
         axes: of each operand, the one that is summed over.
         multiplies_features: for each operand, whether the other one has an axis of features, as
-        values do. Without one, the product may only add the weights up.
+            values do. Without one, the product may only add the weights up.
         """
         # a product with a parameter is a linear layer, and no average of values
         if any(place_of(one) in self.constant for one in operands):

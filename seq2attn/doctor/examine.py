@@ -108,7 +108,8 @@ def check_attention(
     It is called as the names of its arguments and a few forms allow; otherwise write
     `attend(query, keys, valid)` of query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real
     token, that calls it; leave out `query` or `valid` if it takes none. An argument `values` gets
-    values (B, S, Dk). The result may be any tuple of tensors.
+    values (B, S, Dk). The result may be any tuple of tensors. The numbers of a module and its modes
+    are restored at the end.
 
     sizes: what the constructor of a class is given, in the order of its arguments; by default some
         are tried.
@@ -159,13 +160,14 @@ def check_attention(
 def _subjects(
     attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
 ) -> Iterator[tuple[Subject, str]]:
-    """Yield an attention, or an instance if it is a class, as a `Subject`: with the call that was
-    found; and the line that made it, with a line end, "" if it is not made here. Of the instances,
-    the one with the least doubtful call counts. Raises `Seq2AttnError` if none is found.
+    """Yield a `Subject`, which is an attention with the call that was found for it, and a line of
+    code. Of a class, it is the instance with the least doubtful call, and the line makes it, and
+    ends with a line break; "" of other attentions. Raises `Seq2AttnError` if there is no call.
 
-    widths: (of the query, of the keys), or (). If there are none, the attention is yielded once
-    more, with inputs of another width and "", called in the same way, unless that fails: what a
-    width hides, such as a wrong root of it, another one shows.
+    sizes: what the constructor of a class is given, or ().
+    widths: (of the query, of the keys), or (). If there are none, a second subject follows, with
+        inputs of another width and without a line, called in the same way, unless that fails: what
+        one width hides, such as a wrong root of it, another one shows.
     """
     is_class = isinstance(attention, type)
     width = widths[0] if widths else WIDTHS[0]  # that a class is made for

@@ -17,7 +17,7 @@ def observed(subject: Subject) -> Subject:
     of the returned tensors are weights (`shown`) and which are outputs, and the layout of the
     weights that are used (`orders`).
 
-    Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
+    Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
     Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
     weights, what has an axis of keys; and what has no row for each query, where another one has.
     """
