@@ -236,7 +236,7 @@ def _side(meaning: Meaning) -> int:
     """
     window = meaning.length
     if meaning.layouts == "images" and window != S:
-        return window * max(2, -(-SIDE // window))
+        return window * max(2, -(-SIDE // window))  # SIDE, or the next multiple of the window
     return SIDE if meaning.layouts == "images" or meaning.roles["side"] else 0
 
 

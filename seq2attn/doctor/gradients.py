@@ -161,9 +161,9 @@ def _is_used(subject: Subject, name: str) -> bool:
 def _gradients(
     subject: Subject, given: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
-    """Return by the names of parameters the gradients of one number, the sum of the squares of
-    what is returned beside weights, or of weights if there is nothing else. The gradient is None if
-    the number does not depend on the parameter.
+    """Return the gradients of parameters, by name: those of the sum of the squares of what is
+    returned beside weights, or of weights if there is nothing else; None for a parameter on which
+    that sum does not depend.
     """
     returned = subject.results(given)
     results = [one for index, one in enumerate(returned) if index not in subject.shown]
