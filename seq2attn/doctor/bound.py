@@ -11,24 +11,29 @@ from torch import nn
 OUTER = (builtins, torch, nn.functional)
 """modules whose functions the doctor computes with"""
 CLASSES = (torch.Tensor, nn.Module)
+"""classes of torch whose methods the doctor calls"""
 OWN = ("seq2attn.doctor.", "seq2attn.findings.")
+"""how the names of the doctor's own modules begin"""
 
 
 def bind() -> dict[str, Any]:
-    """Return what the names of the doctor, and of the modules that it computes with, refer to now:
-    values in modules, the code of functions, and attributes of classes.
+    """Return the objects that names of the doctor, and of what it computes with, refer to now, by
+    name: values in modules ("torch.exp"), the code of functions ("torch.exp, its code"), and
+    attributes of classes ("Tensor.add").
 
-    It is called before and after a file runs: a file that patches one of these functions could
-    make its own attention look right.
+    The names are bound once before and once after a file of a user runs: a file that patches one of
+    these functions could make its own attention look right.
     """
     bound: dict[str, Any] = {}
     classes = [*CLASSES]
-    for module_name, module in sys.modules.copy().items():  # looking may import another one
+    # a copy: to look at a value may import a module, which changes `sys.modules`
+    for module_name, module in sys.modules.copy().items():
         is_outer = module in OUTER
         if not is_outer and not module_name.startswith(OWN):
             continue
         for name, value in vars(module).items():
-            if callable(value) or not is_outer:  # torch's settings, which a file may set, are left
+            # what cannot be called in torch is a setting, which a file may change
+            if callable(value) or not is_outer:
                 bound[f"{module_name}.{name}"] = value
             # a function whose code is exchanged stays the same object
             bound[f"{module_name}.{name}, its code"] = getattr(value, "__code__", None)

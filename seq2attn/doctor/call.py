@@ -11,22 +11,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
+B, L, S = 5, 3, 9  # rows of the batch, queries and keys: no two alike, nor like any width
 ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
-"""of rows, heads and queries in rows of weights, the usual ones first"""
+"""orders of rows of the batch (b), heads (h) and queries (l) in weights (N, S), where N is their
+product; the usual ones first"""
 
 
 class Inputs(NamedTuple):
     """What an attention is given."""
 
     query: Tensor | None
-    """(B, L, Dq); None if it attends to itself, or pools"""
+    """(B, L, Dq); None if the attention attends to itself, or pools"""
     keys: Tensor
     """(B, S, Dk)"""
     valid: Tensor
     """(B, S) True = real token"""
     values: Tensor | None = None
-    """(B, S, Dk); by default they follow from the keys"""
+    """(B, S, Dk); None: a call that takes values gets the cosines of the keys"""
 
     @property
     def unpadded(self) -> "Inputs":
@@ -48,7 +49,11 @@ class Inputs(NamedTuple):
 
     def moved(self, place: Any, *names: str) -> "Inputs":
         """Return the inputs with other numbers at one place of the tensors named: `query`, `keys`
-        or `values`. place: an index or slice, such as (ALL, 0) for the first token of every row.
+        or `values`; one that is None stays so.
+
+        place: what may stand in brackets behind these tensors, for axes before the last one, which
+        is of features: 0 for the first row of the batch, (ALL, 0) for the first token of each row,
+        or a mask (B, S).
 
         The new numbers have another order, scale and mean, as an attention may ignore a change of
         one of these alone.
@@ -80,26 +85,27 @@ def padded(rows: int, length: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """How an attention is called: expressions by the names of arguments."""
+    """How an attention is called, written down as Python."""
 
     attention: Any
     given: Mapping[str, str]
+    """expressions by the names of arguments, without `mask`, such as {"query": "query[:, 0]"}"""
     first: str = ""
     """templates of statements that come before the call, with MASK where the mask stands"""
     mask: str = ""
-    """the argument that says which keys are valid, if one is given"""
+    """the argument that says which keys are valid; "" if none is given"""
     form: str = "None"
     """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
-    """it cannot be called without one, so it gets one even where all keys are valid"""
+    """the attention cannot be called without a mask: it gets one even where all keys are valid"""
     placed: Collection[str] = ()
     """arguments that are given by their place, without a name"""
     by_row: bool = False
-    """it takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
+    """the attention takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
     is_anew: bool = False
-    """each call is one of a copy, so that it leaves nothing behind for the next one"""
+    """a copy of the attention is made for each call, which so leaves nothing behind for the next"""
     after: str = ""
-    """what joins the axes of an image in the result: ".flatten(1, 2)" """
+    """joins the two axes of an image in the result, as ".flatten(1, 2)" does; "" without images"""
 
     @property
     def before(self) -> str:
@@ -114,33 +120,35 @@ class Call:
 
     @property
     def text(self) -> str:
-        """The expression of the call"""
+        """The expression of the call, such as "attention(query=query, keys=keys, mask=valid)" """
         given = {**self.given, self.mask: self.form}
-        given.pop("", None)  # it takes no mask
+        given.pop("", None)  # the name of the mask is "" where none is given
         texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
         text = f"attention({', '.join(texts)}){self.after}"
-        if self.by_row:
+        if self.by_row:  # vmap calls it with each row of the batch
             # "different": otherwise vmap refuses random numbers, such as those of dropout
             return (
                 f'torch.vmap(lambda {self.inputs}: {text}, randomness="different")({self.inputs})'
             )
         return text
 
-    def __call__(self, given: Inputs) -> Any:
-        """Call the attention: the expressions are evaluated with copies of the inputs as their
-        variables. If all keys are valid, the mask is None, unless one is needed.
+    def __call__(self, inputs: Inputs) -> Any:
+        """Return what the attention returns: the statements `before` are run, and then the
+        expression `text`, with copies of the inputs as their variables. If all keys are valid, the
+        mask is None, unless one is needed.
         """
         call = self
-        if given.valid.all() and not self.needs_mask:
+        if inputs.valid.all() and not self.needs_mask:
             call = replace(self, form="None")
         text = call.text
-        if given.values is None and "values" in text:
-            given = given._replace(values=given.keys.cos())
+        if inputs.values is None and "values" in text:
+            inputs = inputs._replace(values=inputs.keys.cos())  # other numbers than the keys
         attention = self.attention
         if self.is_anew:
+            # the copy keeps the parameters themselves, so that gradients reach them
             shared = {id(one): one for one in module_of(attention).parameters()}
             attention = copy.deepcopy(attention, shared)
-        names = {**given.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
+        names = {**inputs.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
         exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 
@@ -166,19 +174,19 @@ def tensors(result: Any) -> Iterator[Tensor]:
 def settle(tensor: Tensor, *sizes: int) -> Tensor:
     """Return a tensor with its axes in a known order, (*sizes, rest).
 
-    Axes are told apart by their lengths: each size takes the first axis of that length that is
-    left, and the axes that no size takes are flattened into the last one. Where there is no axis of
-    that length, the new one has length 1.
+    Axes are told apart by their lengths: each size takes the first axis of that length that no
+    earlier size took, and the axes that no size takes are flattened into the last one. Where there
+    is no axis for a size, the new one has length 1.
     """
-    left = list(range(tensor.dim()))
-    order, found = [], []
+    rest = list(range(tensor.dim()))  # axes that no size took so far
+    order, lengths = [], []
     for size in sizes:
-        axis = next((axis for axis in left if tensor.size(axis) == size), None)
+        axis = next((axis for axis in rest if tensor.size(axis) == size), None)
         if axis is not None:
-            left.remove(axis)
+            rest.remove(axis)
             order.append(axis)
-        found.append(1 if axis is None else size)
-    return tensor.permute(*order, *left).reshape(*found, -1)
+        lengths.append(1 if axis is None else size)
+    return tensor.permute(*order, *rest).reshape(*lengths, -1)
 
 
 def orders_of(heads: int) -> Sequence[str]:
@@ -192,25 +200,28 @@ def orders_of(heads: int) -> Sequence[str]:
 
 
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
-    """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
-    "bhl" (see `orders_of`); heads that are all alike become one.
+    """Return weights (N, S) as (B, H, L, S). If all heads have the same weights, H = 1.
+
+    order: of rows, heads and queries in N, such as "bhl" (see `orders_of`).
+    batch, queries: B and L; there are N / (B L) heads.
     """
-    sizes = {"b": batch, "l": queries, "h": -1}  # -1: what is left
+    sizes = {"b": batch, "l": queries, "h": -1}  # -1: torch finds the number out
     shape = [sizes.get(axis) or int(axis) for axis in order]  # a digit is a size itself
-    group = order[3:]  # the digit, if there is one: this axis is joined with that of heads
+    group = order[3:]  # the digit, or "": its axis is joined with that of h, to all heads
     axes = [order.index(axis) for axis in f"bh{group}l"]
-    apart = rows.view(*shape, rows.size(1))
+    apart = rows.view(*shape, rows.size(1))  # of "bhl2": (B, H / 2, L, 2, S)
     heads = apart.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))  # (B, H, L, S)
     return heads[:, :1] if (heads == heads[:, :1]).all() else heads
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
-    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the usual one
-    if none fits, and the empty string if N is not a product of these.
+    """Return the order of rows of the batch, heads and queries in weights (N, S), such as "bhl";
+    the usual one if none fits, and "" if N is no multiple of B times the number of queries.
 
     by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
-    which change with the query at `place` of each row. In the right order nothing else changes.
-    Where queries see each other, all of them change, and by_row alone decides.
+    which change with the query at `place` of each row. In the right order no weights of other rows,
+    or of other queries, change. Where queries see each other, the weights of all of them change,
+    and by_row alone decides.
     """
     heads, rest = divmod(len(by_row), B * queries)
     if rest:
@@ -218,10 +229,10 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     fits_row = ""  # the first order that fits by_row, if not by_query
     for order in orders_of(heads):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
-        of_queries = arrange(by_query.float()[:, None], order, B, queries)
+        of_queries = arrange(by_query.float()[:, None], order, B, queries)  # (B, H, L, 1)
         if of_rows[1:].any():  # in this order, weights of other rows would have changed
             continue
-        of_queries[:, :, place] = 0  # these should change: does anything else?
+        of_queries[:, :, place] = 0  # these should change: do those of another query?
         if not of_queries.any():
             return order
         fits_row = fits_row or order
@@ -239,15 +250,16 @@ def arguments_of(attention: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def module_of(attention: Any) -> nn.Module:
-    """Return the attention; of a function, one module that holds those that it calls: none for a
-    callable of another kind.
+    """Return the module of an attention: the attention itself, or the module that it is a method
+    of. For a function, that is a list (`nn.ModuleList`) of the modules among the variables outside
+    it that it uses; for a callable of another kind, an empty list.
     """
     attention = getattr(attention, "__self__", attention)  # of a method, such as `layer.attend`
     if isinstance(attention, nn.Module):
         return attention
     modules = nn.ModuleList()
     if inspect.isfunction(attention):
-        seen = inspect.getclosurevars(attention)
+        seen = inspect.getclosurevars(attention)  # nonlocals and globals that it names
         for value in (*seen.nonlocals.values(), *seen.globals.values()):
             if isinstance(value, nn.Module):
                 modules.append(value)

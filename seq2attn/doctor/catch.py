@@ -21,7 +21,7 @@ PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
 VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
 SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
-SORTS = {aten.sort, aten.topk}
+SORTS = {aten.sort, aten.topk}  # their first result is in order, along the last axis
 NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, aten.sum, aten.mul}
 """the operations that say something of weights: the others run as they are"""
 HIDDEN = -1e3  # scores below it are masked
@@ -41,11 +41,11 @@ class Use(NamedTuple):
 
 
 class Watch(TorchDispatchMode):
-    """Records the uses of weights over `length` keys.
+    """Records the uses of weights (`Use`) over `length` keys, while it is entered by `with`.
 
-    queries: how many rows weights usually have, beside 1.
-    constant: addresses of parameters in memory: a product with one is a layer, and no use.
-    change: from the index and the weights of a use to the weights that it gets instead.
+    queries: how many there are: weights usually have a row for each, or one row.
+    constant: addresses in memory of parameters and buffers: a product with one is a layer, no use.
+    change: from the index and the weights (N, S) of a use to the weights that it gets instead.
     freeze: from the index and the result of a use to the result that takes its place.
     """
 
@@ -75,16 +75,20 @@ class Watch(TorchDispatchMode):
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
-        self._least: list[Tensor] = []  # the smallest numbers, of each `topk` that asks for them
+        self._least: list[Tensor] = []
+        """of each `topk` that asks for the smallest numbers, these numbers, in order"""
         self._elementwise: dict[int, list[Any]] = {}
-        """elementwise products, each with its operands, by where the product lies in memory: they
-        are kept so that nothing else can lie there"""
+        """elementwise products, each as [product, left operand, right operand], by where the
+        product lies in memory: they are kept so that nothing else can lie there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation of torch; if it uses weights, record that, and apply `change` and
-        `freeze`.
+        """Run an operation of torch, `func`, and return its result. torch calls this for each
+        operation inside `with`.
+
+        If the operation uses weights, record the use; then `change` gives it other weights, and
+        `freeze` another result. Note what else it tells of the attention.
         """
-        kind = getattr(func, "overloadpacket", None)
+        kind = getattr(func, "overloadpacket", None)  # such as aten.mm, of aten.mm.default
         if kind not in NOTED:
             return func(*args, **(kwargs or {}))
         args = list(args)
@@ -92,12 +96,13 @@ class Watch(TorchDispatchMode):
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
-            # (..., L, S) @ (..., S, D): if this is a use, the axes that are summed over, -1 and -2,
-            # are those of the keys, and the operand beside the weights has features
+            # (..., L, S) @ (..., S, D), or (..., D, S) @ (..., S, L): if this is a use, the axes
+            # that are summed over, -1 and -2, are those of the keys; and features are the last axis
+            # of the right operand beside weights on the left, or axis -2 of the left one
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
-            # a product of elements that is then summed; None: over all axes, so no use
+            # perhaps of a product of elements; axes may be None, all of them, which is no use
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
         self._note(kind, args, result)
@@ -106,26 +111,34 @@ class Watch(TorchDispatchMode):
         return result
 
     def _note(self, kind: Any, args: list[Any], result: Any) -> None:
-        """Note what an operation tells about the call, other than a use of weights."""
+        """Note what an operation tells of the attention, other than a use of weights: it sets the
+        fields that begin with `is_`, and remembers softmaxes, elementwise products, and the
+        smallest numbers.
+
+        kind: one of NOTED. args: what the operation was given. result: what it returned.
+        """
         operand = args[0]
         shape = list(operand.shape)
-        if kind in SORTS:
+        if kind in SORTS:  # B numbers are the lengths of the rows, by which a batch is sorted
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
         if kind is aten.topk:
             chosen = result[0]
+            # all of the numbers, only put in order, are no selection
             self.is_selected |= chosen.size(-1) < shape[-1] == self.length
-            if args[3:4] == [False]:  # the smallest are chosen
+            if args[3:4] == [False]:  # `largest`: the smallest are chosen
                 self._least.append(chosen.flatten().sort().values)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(shape, list(result.shape))
         if kind in SOFTMAXES:
+            # what another softmax returned, or a view of it, lies in the same memory
             self.is_twice |= any(place_of(operand) == place_of(made) for _, made in self.softmaxes)
+            # args[1] is the axis that the softmax runs over
             self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
             for least in self._least:
                 kept = operand[operand > HIDDEN].sort().values
                 self.is_of_least |= torch.equal(kept, least)
             self.softmaxes.append((operand, result))
-        if kind is aten.mul and isinstance(args[1], Tensor):
+        if kind is aten.mul and isinstance(args[1], Tensor):  # and not a number, such as a scale
             self._elementwise[result.data_ptr()] = [result, *args]
 
     def _is_of_queries(self, shape: list[int]) -> bool:
@@ -137,32 +150,38 @@ class Watch(TorchDispatchMode):
         return last == queries > 1 and shape.count(last) == 1
 
     def _is_moved(self, before: list[int], after: list[int]) -> bool:
-        """Return whether a view from one shape to the other mixes the axis of keys with axes before
-        it: then the product of their lengths changes. It rightly does in the views that shift
-        relative positions, which are known by an axis that is as long as there are distances.
+        """Return whether a view from the shape `before` to the shape `after` mixes the axis of keys
+        with axes before it: then the product of the lengths of these axes changes.
+
+        Views that shift relative positions mix them on purpose, and do not count: they have an axis
+        of distances between places.
         """
-        outer = set()
+        outer = set()  # the products, of both shapes
+        # S distances, or 2 S - 1 in both directions; one more with the padding that shifts them
         of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
         for shape in (before, after):
+            # with no axis, or two, of this length, none is known to be that of the keys
             if shape.count(self.length) != 1 or of_distances & {*shape}:
-                return False  # with two axes of this length, it is not known which is the keys'
+                return False
             outer.add(prod(shape[: shape.index(self.length)]))
         return len(outer) > 1
 
     def _record(
         self, operands: list[Tensor], axes: Sequence[int], multiplies_features: list[bool]
-    ) -> Any:
-        """Record a product that sums over `axes` of its operands, if one of them may be weights:
-        then its axis is as long as there are keys. Return the operands, with the weights that
-        `change` puts there.
+    ) -> list[Tensor]:
+        """Record a product of two operands as a use, if neither is a parameter, and one may be
+        weights: it is floating-point, has S numbers along the axis that is summed over, S being
+        the number of keys, and is multiplied with features. If both may be weights, the one that
+        looks more like them counts. Return the operands, with the weights that `change` puts there.
 
+        axes: of each operand, the one that is summed over.
         multiplies_features: for each operand, whether the other one has an axis of features, as
-        values do. Without one, the product may only add the weights up.
+            values do. Without one, the product may only add the weights up.
         """
         # a product with a parameter is a linear layer, and no average of values
         if any(place_of(one) in self.constant for one in operands):
             return operands
-        found = []  # operands that may be weights
+        found = []  # of operands that may be weights: likeness, index, rows
         for index, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
             has_keys = operand.is_floating_point() and operand.size(axis) == self.length
             if has_keys and multiplies_features[index]:
@@ -171,7 +190,7 @@ class Watch(TorchDispatchMode):
         if not found:
             return operands
         _, index, rows = max(found, key=itemgetter(0))  # the first one, if they are alike
-        weights = rows.reshape(-1, self.length)
+        weights = rows.reshape(-1, self.length)  # (N, S)
         has_softmax = any(scores.size(-1) == self.length for scores, _ in self.softmaxes)
         self.uses.append(Use(weights, operands[1 - index], has_softmax))
         if self.change:
@@ -180,37 +199,41 @@ class Watch(TorchDispatchMode):
         return operands
 
     def _record_sum(self, terms: Tensor, axes: Sequence[int]) -> Tensor:
-        """Record a sum over `axes` of `terms`, if they are an elementwise product, as in
-        `(weights[:, :, None] * values).sum(1)`: a matrix product in two operations. Return the
-        terms, with the weights that `change` puts there.
+        """Record a sum over `axes` of `terms` as a use, if they are an elementwise product of
+        weights and values, as in `(weights[:, :, None] * values).sum(1)`: a matrix product in two
+        operations. Return the terms, or their product anew, with the weights that `change` puts
+        there.
         """
         product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
         summed = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
-        # no product, a sum over several axes, or one of another view of the product
+        # terms that are no product, a sum over several axes, or another view of the product
         if not operands or len(summed) != 1 or product.shape != terms.shape:
             return terms
         axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes
         are_expanded = [one.numel() < terms.numel() for one in operands]
-        features_follow = prod(terms.shape[axis:]) > terms.size(axis)  # the summed axis
+        # an axis longer than 1 behind the summed one is of features
+        features_follow = prod(terms.shape[axis:]) > terms.size(axis)
         if not features_follow and all((one >= 0).all() for one in operands):
             return terms  # weights times a mask, which are added up and average nothing
+        # features times a mask, as in a mean over tokens
         if any(map(_is_mask, compress(operands, are_expanded))):
-            return terms  # as in a mean over tokens
-        # features may also stand before the summed axis: an operand without them was expanded
+            return terms
+        # features may also stand before the summed axis: then the weights were expanded to them
         multiplies_features = [features_follow or one for one in are_expanded]
         # leading axes of length 1, so that all operands have the same number of axes
         operands = [one[(None,) * (terms.dim() - one.dim())] for one in operands]
         left, right = self._record(operands, [axis, axis], multiplies_features)
-        return left * right if self.change else terms  # anew, with the weights as changed
+        return left * right if self.change else terms
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
-        """Return how much an operand (..., S) looks like weights: the larger the tuple, the more.
-        Rows that sum to 1 count most, then that no number is below 0, then a usual number of rows,
-        then how few numbers there are.
+        """Return how much an operand (..., S) looks like weights, as a tuple to be compared: the
+        larger, the more. Its first difference decides: whether all rows sum to 1, whether no number
+        is below 0, whether there are as many rows as queries, or one; how few numbers there are.
         """
         sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
         strides = zip(rows.shape, rows.stride(), strict=True)
-        numbers = prod(size for size, stride in strides if stride)  # repeated ones count once
+        # along an axis of stride 0, `expand` repeats the same numbers, which count once
+        numbers = prod(size for size, stride in strides if stride)
         return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual_rows, -numbers
 
 
@@ -233,10 +256,10 @@ def place_of(tensor: Tensor) -> int:
 
 @contextlib.contextmanager
 def transparent() -> Iterator[None]:
-    """Let fused attention run as the separate products that it is equal to: `Watch` sees no weights
-    inside a fused kernel.
+    """Let fused attention run as the separate products that it is equal to, until the exit: `Watch`
+    sees no weights inside a fused kernel.
     """
-    mha = torch.backends.mha
+    mha = torch.backends.mha  # of nn.MultiheadAttention and nn.TransformerEncoderLayer
     before = mha.get_fastpath_enabled()
     mha.set_fastpath_enabled(False)
     try:

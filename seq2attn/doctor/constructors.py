@@ -13,8 +13,8 @@ from seq2attn.doctor.words import CONFIGS, GUESSES, PLACED, required, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-HEADS, EVEN = 4, 64
-LONG, SHORT = 32, S  # the lengths of sources of a constructor
+HEADS, EVEN = 4, 64  # how many heads; a width that many numbers of heads divide
+LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 
 
@@ -40,45 +40,56 @@ class SimpleNamespace(types.SimpleNamespace):
 
 
 def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -> Any:
-    """Guess from the words of its name what an argument of a constructor may be. width: for a name
-    such as `dim`. longest: of the sources, for a name such as `max_length`. rest: for a name that
-    tells nothing; the width by default.
+    """Return what an argument of a constructor may be, guessed from the words of its name: an
+    object with any attributes for a config, or else the value of the first entry of `GUESSES` that
+    has one of the words.
+
+    width: for a name such as `dim`.
+    longest: for a name such as `max_length`: the length of sources, or the sides of an image.
+    rest: for a name that tells nothing; the width by default.
     """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
-    for value, known in GUESSES.items():
-        if words(name) & known:  # a value is an expression, such as "W // H"
-            return eval(value, {"W": width, "H": HEADS, "LONG": longest, "nn": nn})
+    for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
+        if words(name) & known:
+            return eval(expression, {"W": width, "H": HEADS, "LONG": longest, "nn": nn})
     return rest or width
 
 
 HAS_PARTS = re.compile("'int' object (is not subscriptable|is not iterable|has no attribute)")
+"""errors of a constructor that takes something with parts in place of a whole number"""
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
-    """Yield instances of a class, with the line of code that makes each.
+    """Yield instances of a class, each with the line of code that makes it. Raises `Seq2AttnError`
+    if there is none.
 
-    sizes: what the constructor is given; if it is empty, that is guessed from the names of its
-    arguments (see `guess`), in several ways. The first is for long sources. The next ones are for
-    sources of exactly the length that the doctor draws, with a small number where a name tells
-    nothing. If none of these works, a width is tried that more sizes of heads divide, and then, if
-    a number was asked for its parts or its attributes, a pair, or an object, in place of each.
+    sizes: what the constructor is given, in order. If it is empty, all arguments without a default
+        are guessed from their names (see `guess`), in several ways. The first is for long sources.
+        The next ones are for sources of exactly the length that the doctor draws, as a sequence and
+        as an image, with a small number where a name tells nothing. If none of these works, a width
+        is tried that more numbers of heads divide, and then, if the first error was that a whole
+        number has no parts or attributes, a pair, or an object, in place of each argument.
+    width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
-    works = False
+    works = False  # an instance was made
     # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
+    # what `guess` takes as `longest` and `rest`
     ways = [(LONG, width), (SHORT, HEADS), (SQUARE, HEADS), (SQUARE[0], HEADS)]
     usual = [{name: guess(name, width, *way) for name in needed} for way in ways]
     even = {name: guess(name, EVEN) for name in needed}
     parts = [(width, width), SimpleNamespace(width=width)]
     parted = [{**usual[0], name: part} for part in parts for name in needed]
     for number, given in enumerate((*usual, even, *parted)):
+        # `even` and `parted` are for the case that no usual way works
         if given in tried or (works and number >= len(usual)):
             continue
+        # a pair or an object helps only where a number was asked for its parts
         if number > len(usual) and not HAS_PARTS.search(problems[0]):
             break
         tried.append(given)

@@ -35,8 +35,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
 
-WIDTHS = (48, 32)  # of queries and keys, one after the other, which many numbers of heads divide
-NARROW = 3  # sizes of layers that are not widths
+WIDTHS = (48, 32)  # of queries and keys alike, first and second, which many numbers of heads divide
+NARROW = 3  # sizes of layers up to this one are not widths
 HINT = (
     "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
     "calls it and returns what it returns."
@@ -89,7 +89,7 @@ RULES: tuple[engine.Rule, ...] = (
 )
 """in the order in which they are made: causes before consequences"""
 OF_WIDTH = (rows.not_finite, weights.sums, score.score)
-"""those that are tried at another width, too"""
+"""the rules that are tried at another width, too"""
 
 
 def check_attention(
@@ -102,32 +102,35 @@ def check_attention(
     allow: Collection[str] = (),
     scores: Sequence[Any] = (),
 ) -> Report:
-    """Examine an attention: a module, a class of modules, or a function. Raises `Seq2AttnError` if
-    it cannot be made or called.
+    """Examine an attention: a module, a class of modules, or a function. Return its findings, and
+    how it was called. Raises `Seq2AttnError` if it cannot be made or called.
 
     It is called as the names of its arguments and a few forms allow; otherwise write
     `attend(query, keys, valid)` of query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real
     token, that calls it; leave out `query` or `valid` if it takes none. An argument `values` gets
-    values (B, S, Dk). The result may be any tuple of tensors.
+    values (B, S, Dk). The result may be any tuple of tensors. The numbers of a module and its modes
+    are restored at the end.
 
-    sizes: what the constructor of a class is given, in the order of its arguments; some are tried.
-    widths: of the query and of the keys. By default they are tried, and a class or a function is
-        examined at two widths.
+    sizes: what the constructor of a class is given, in the order of its arguments; by default some
+        are tried.
+    widths: (of the query, of the keys). By default several are tried, and the attention is examined
+        at two, if it takes another one than the first.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
-    require: `causal`, or `window=3`.
-    allow: codes of findings to leave out. It cannot see how its caller uses the result.
+    require: what rows may see: `causal`, or a window such as `window=3`.
+    allow: codes of findings to leave out, such as one that the caller makes up for.
     scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
     try:
         if "self" in inspect.signature(attention).parameters:
             raise TypeError("it is a method of no instance")
-        if isinstance(inspect.unwrap(attention), type):  # a function around a class makes modules
+        # a decorator may have put a function around a class
+        if isinstance(inspect.unwrap(attention), type):
             attention = inspect.unwrap(attention)
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
-    found: dict[str, Finding] = {}  # by code: the first one counts, of the first width
+    found: dict[str, Finding] = {}  # by code, of which the first finding is kept
     known: set[str] = set()  # codes and groups of what was found
-    adapter = ""  # the call, once the first width was examined
+    adapter = ""  # the call, as code to be shown; "" until the first width was examined
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
@@ -137,17 +140,18 @@ def check_attention(
     ):
         torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
+            # asked for weights, too, if it can return them; and with the same slots in all calls
             subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
             subject = rows.with_slots(subject)
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
-                if adapter:
+                if adapter:  # found at the second width
                     text += f" This is at width {subject.given.keys.size(2)}."
                 lines = tuple(corrections(attention, finding.code))
                 found.setdefault(finding.code, replace(finding, text=text, lines=lines))
             adapter = adapter or f"{made}{subject.call}"
-            if "unchecked" in found:
+            if "unchecked" in found:  # a finding after which nothing else can be judged
                 break
     by_level = sorted(found.values(), key=lambda finding: LEVELS.index(finding.level))
     return Report(by_level, adapter)
@@ -156,15 +160,21 @@ def check_attention(
 def _subjects(
     attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
 ) -> Iterator[tuple[Subject, str]]:
-    """Yield an attention, or an instance if it is a class, with its call and the line that made it.
-    If no widths are asked for, yield it once more with inputs of another width, called in the same
-    way: what a width hides, such as a wrong root of it, another one shows.
+    """Yield a `Subject`, which is an attention with the call that was found for it, and a line of
+    code. Of a class, it is the instance with the least doubtful call, and the line makes it, and
+    ends with a line break; "" of other attentions. Raises `Seq2AttnError` if there is no call.
+
+    sizes: what the constructor of a class is given, or ().
+    widths: (of the query, of the keys), or (). If there are none, a second subject follows, with
+        inputs of another width and without a line, called in the same way, unless that fails: what
+        one width hides, such as a wrong root of it, another one shows.
     """
     is_class = isinstance(attention, type)
     width = widths[0] if widths else WIDTHS[0]  # that a class is made for
     problems, found = [], []
-    made = instances(attention, sizes, width) if is_class else [(attention, "")]  # "": no line
+    made = instances(attention, sizes, width) if is_class else [(attention, "")]
     for instance, line in made:
+        # before `_prepared`, which puts other numbers there
         zeros = [
             name
             for name, one in module_of(instance).named_parameters()
@@ -174,30 +184,34 @@ def _subjects(
         try:
             if widths:
                 subject = find_subject(instance, [widths])
-            else:
+            else:  # ROUNDS: if none of these widths works, those are tried that errors ask for
                 subject = find_subject(instance, [*of_layers, (width, width)], ROUNDS)
         except Seq2AttnError as error:
             problems.append(error)
             continue
         subject = replace(subject, zeros=zeros)
         found.append((subject, f"{line}\n" if line else ""))
-        if not lacks(subject):  # otherwise one that is made in another way may be better
+        # weights were caught, and each query has a row: no other instance can be better
+        if not lacks(subject):
             break
     if not found:
         raise problems[0]  # of the likeliest instance
     subject, line = min(found, key=lambda one: lacks(one[0]))
     yield subject, line
     if not widths:
-        with contextlib.suppress(Exception):  # it can have one width only
+        with contextlib.suppress(Exception):  # of an attention that can have one width only
             instance = subject.call.attention
-            if is_class and not sizes:  # an instance of given sizes may take several widths
+            # an instance that was made for one width; others may take several as they are
+            if is_class and not sizes:
                 instance, _ = next(instances(attention, (), WIDTHS[1]))
             _prepared(instance)
             yield with_width(subject, instance, WIDTHS[1]), ""
 
 
 def _seeded(rule: engine.Rule) -> engine.Rule:
-    """Return a rule whose random numbers are the same whatever other rules drew."""
+    """Return a rule that starts with the seed 0, so that its random numbers are the same whatever
+    other rules drew.
+    """
 
     @functools.wraps(rule)
     def seeded(subject: Subject) -> engine.Found:
@@ -208,8 +222,9 @@ def _seeded(rule: engine.Rule) -> engine.Rule:
 
 
 def _prepared(attention: Any) -> nn.Module:
-    """Return the module of an attention in evaluation mode, with small random numbers in those of
-    its parameters that are 0 or were never set: nothing would reach anything through them.
+    """Return the module of an attention, which is put into evaluation mode. A parameter whose
+    largest number is not between 1e-6 and 1e4 is set to small random numbers: it is 0, so that
+    nothing would reach anything through it, or was never set.
     """
     module = module_of(attention)
     module.eval()  # a statement of its own: in some classes `eval` does not return the module
@@ -222,21 +237,23 @@ def _prepared(attention: Any) -> nn.Module:
 
 
 def _widths_of(module: nn.Module) -> list[Any]:
-    """Return the widths (of queries, of keys) that a module may take, the likeliest first: inputs
-    of its layers, in their order, then other sizes of its parameters. The input of a layer may be a
-    query and a key side by side, or these, their difference and their product: then a width is half
-    or a quarter of its size, or the difference between two.
+    """Return the pairs (width of queries, width of keys) that a module may take, 36 at most, the
+    likeliest first. Each width is one of six: the size of a layer's input, in the order of layers,
+    or else another size of a parameter.
+
+    The input of a layer may be a query and a key side by side, or these, their difference and their
+    product: then a width is half or a quarter of its size, or the difference between two sizes.
     """
     inputs: list[int] = []
     sizes: set[int] = set()
     for parameter in module.parameters():
         if not is_lazy(parameter):
-            inputs += parameter.shape[1:2]  # of a linear layer, its inputs; of a vector, nothing
+            inputs += parameter.shape[1:2]  # of a linear layer, its input; of a vector, nothing
             for parts in (1, 2, 4):
                 sizes |= {size // parts for size in parameter.shape}
     differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
     candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
     wide = [size for size in candidates if size > NARROW]
-    wide.sort(key=lambda size: size != WIDTHS[0])  # a class was made for this one
-    pairs = product(wide[:6], repeat=2)  # 36 at most
+    wide.sort(key=lambda size: size != WIDTHS[0])  # first the one that a class was made for
+    pairs = product(wide[:6], repeat=2)
     return sorted(pairs, key=lambda pair: sum(map(wide.index, pair)))  # the earliest sizes first

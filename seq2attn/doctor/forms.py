@@ -42,39 +42,43 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 RANKED = 2000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
-SIDE, WIDEST = 6, 14  # of an image, whose places are then more than the width of a head
+SIDE, WIDEST = 6, 14  # sides of an image: the usual one, with more places than a head is wide; most
 Widths = tuple[int, int]
 """of the query and of the keys"""
 Layout = tuple[str, str, int]
 """the expressions of keys and query, and how many queries there are; "" and 0 without a query"""
 Reading = tuple[Roles, str, bool]
-"""roles of arguments, the mask among them, and whether that is a guess"""
+"""roles of arguments; the mask among them, or ""; whether nothing says that it is the mask"""
 
 
 class Meaning(NamedTuple):
     """What the arguments of an attention may be, and which inputs it may take."""
 
     names: Mapping[str, bool]
-    """of arguments, and whether each is given"""
+    """names of arguments; True: it has to be given, False: it may be left out"""
     roles: Roles
+    """names of arguments by their role, such as {"keys": ["memory"]}"""
     mask: str
-    """the argument that says which keys are valid; the empty string if there is none"""
+    """the argument that says which keys are valid; "" if there is none"""
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
     """of queries and keys: "plain", "heads", "channels", "rows", "equal" or "images" """
     widths: Widths
     length: int
+    """how many keys there are"""
     said: str
-    """what is said of shapes"""
+    """docstrings that may name shapes; "" if these are not heeded"""
 
 
 def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, list[Meaning]]]:
-    """Yield what the arguments may be, the likeliest first, in groups that have their layouts in
-    common. A group stands for one combination of what is uncertain: the length of the sources, the
-    widths, whether query and keys are the same sequence, whether optional arguments are given,
-    whether shapes are as the docstring says, and the layouts, of which those of images come first
-    where there is a convolution in two directions. The last one varies fastest.
+    """Yield what the arguments may be, the likeliest first, in groups, each with the name of the
+    layouts that it has in common. Within a group, the roles of arguments differ, and the widths.
+
+    A group stands for one combination of what is uncertain: the length of the sources, whether the
+    widths are the first of `widths` or the others, whether query and keys are the same sequence,
+    whether optional arguments are given, whether shapes are as the docstring says, and the layouts,
+    of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
     said += f"\n{unpacked(attention)}"
@@ -85,30 +89,35 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     combinations = product(
         [S, *_lengths_of(module)],
         (widths[:1], widths[1:]),  # the likeliest widths before all others
-        (False, True),  # is_same
+        (False, True),  # is_same: query and keys are the same sequence
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
-        (said, "") if has_axes else ("",),
+        (said, "") if has_axes else ("",),  # text: "" where shapes are not as docstrings say
         sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
     )
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        # rows are without the batch, whose axis the docstring counts; of these, both groups are the
-        # same, and a call that failed is not tried again
+        # one row is given without the axis of the batch, which docstrings count. So the group comes
+        # twice, at no cost: a call that failed is not tried again
         if layouts == "rows":
             text = ""
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone
-            both = pairs if of_names["query"] else dict.fromkeys((keys, keys) for _, keys in pairs)
-            for pair in both:
+            unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
+            for pair in unique:
                 group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length, text))
         yield layouts, group
 
 
 def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[Reading]:
-    """Yield readings of the names of arguments, the likeliest first.
+    """Yield readings of the names of arguments, the likeliest first: the roles that `roles` finds
+    for them, each with every argument that may be the mask, or without one. Before and after these
+    come readings in which an argument whose name tells nothing is the mask (`_of_unknown`); last,
+    those in which no argument says which keys are valid, although a mask must be given.
 
-    is_same: read query and keys as the same sequence, given twice.
+    names, said: as in `Meaning`.
+    is_same: read query and keys as the same sequence, given twice, and leave out readings without a
+        query.
     """
     early, late = ([], []) if is_same else _of_unknown(names, said)
     yield from early
@@ -120,17 +129,22 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
         masks = masks_of(of_names)
         for mask in masks or [""]:
             yield of_names, mask, False
-        if any(names[mask] for mask in masks):  # it must be given, and may be None
+        # a mask that must be given may be None; others are left out anyway if they take no form
+        if any(names[mask] for mask in masks):
             late.append((of_names, "", False))
     yield from late
 
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], list[Reading]]:
     """Return readings in which an argument that must be given, and whose name tells nothing, is the
-    mask, or else neither query, keys nor mask: those that are likelier than a reading that takes it
-    for the query or the keys, and those that are not.
+    mask, or has the role "other".
+
+    The first list has readings that are likelier than those of `roles`: the argument is the mask,
+    and `roles` at first takes it neither for the query nor for the keys. The second has the rest.
+
+    names, said: as in `Meaning`.
     """
-    usual = next(roles(names, said))
+    usual = next(roles(names, said))  # the likeliest roles
     early: list[Reading] = []
     late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
@@ -142,137 +156,150 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], li
         for of_names in roles(others, said):
             as_mask = {**of_names, "mask": [name, *of_names["mask"]]}
             (late if may_be_input else early).append((as_mask, name, True))
-            mask = next(iter(masks_of(of_names)), "")
+            mask = next(iter(masks_of(of_names)), "")  # another argument is it
             late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
     return early, late
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
-    """Return the lengths of sources that a module may ask for: whole numbers among the attributes
-    of its parts, such as a window or a block size, and the sizes of square tables of places. Parts
-    that are torch's own are left out.
+    """Return the lengths of sources that a module may ask for, from 2 to LONGEST, the shortest
+    first: whole numbers among the attributes of its parts, such as a window or a block size, but
+    not of parts that are torch's own; and the sizes of buffers that are square in their last axes,
+    as tables of pairs of places are. S is left out, as it is tried anyway, and B and L.
     """
     tables = (one for one in module.buffers() if one.dim() > 1)
     held = {one.size(-1) for one in tables if one.size(-1) == one.size(-2)}
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
             held.update(value for value in vars(part).values() if type(value) is int)
-    # S is tried anyway; a length of B or L would be taken for the axis of rows or of queries
+    # an axis of length B or L would be taken for that of rows or of queries
     return sorted(size for size in held if 1 < size <= LONGEST and size not in (B, L, S))
 
 
 def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], Inputs]]:
-    """Yield for each layout in `words.toml` the calls that may be meant, and the inputs for them.
-    An optional mask is left out: `polarity.with_mask` tries it once the rest of the call is known.
-    There is no call if no expression has the axes that the docstrings name for an argument.
+    """Yield for each of the meaning's layouts in `words.toml` the calls that may be meant, the
+    likeliest first, and the inputs for them.
+
+    A mask that need not be given is left out: `polarity.with_mask` tries it once the rest of the
+    call is known. A layout has no calls if an argument has no expression with the axes that the
+    docstrings name for it. There are no layouts at all for an image whose side is above WIDEST.
     """
     names, of_names = meaning.names, meaning.roles
     call, side = _without_arguments(attention, meaning), _side(meaning)
-    length = side**2 or meaning.length
-    if side > WIDEST:
+    length = side**2 or meaning.length  # the places of an image are the keys
+    if side > WIDEST:  # it would take too long
         return
-    # a query with an axis of its own stands for several, unless that has length 1
+    # a docstring that gives the query three axes means several queries, unless one has length 1
     axes = [axis for name in of_names["query"][:1] for axis in axes_of(name, meaning.said)[0]]
     is_several = len(axes) == 3 and not any(axis.startswith("1") for axis in axes)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
         if queries == 1 and is_several:
             continue
-        queries = length if queries == S else queries  # as many as keys
+        queries = length if queries == S else queries  # S: as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
+        # what joins the sides of an image in the result, if that is laid out as the keys are
         joined = ".flatten(2)" if "mT" in keys else ".flatten(1, 2)"
         call = replace(call, after=joined if "SIDE" in keys else "")
         keys = keys.replace("SIDE", str(side))
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
+        layout = keys, query, queries
         choices = {name: [""] for name in names}  # "": the argument is left out
         places = _places_said(meaning, queries or length, length)
         for role, of_role in of_names.items():
             for name in of_role:
-                if role in ("mask", "lengths") and not names[name]:
+                if role in ("mask", "lengths") and not names[name]:  # tried later
                     continue
-                forms = [texts.get(role, "")]
-                if role not in texts:
-                    forms = _choices(name, role, meaning, (keys, query, queries))
+                forms = [texts[role]] if role in texts else _choices(name, role, meaning, layout)
                 choices[name] = as_said(name, forms, meaning.said, inputs, places)
         yield _ranked(call, choices), inputs
 
 
 def _without_arguments(attention: Any, meaning: Meaning) -> Call:
-    """Return the call of an attention before its arguments are chosen."""
-    # methods that prepare a call, such as `attention.reset()`
+    """Return the call of an attention before its arguments are chosen: with the methods of the
+    attention that come first, and with its mask, if that must be given.
+    """
+    # calls of these methods, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
-    mask = meaning.mask if meaning.names.get(meaning.mask) else ""  # only if it must be given
+    mask = meaning.mask if meaning.names.get(meaning.mask) else ""
     arguments = arguments_of(attention).items()
-    placed = {name for name, one in arguments if one.kind is PLACED}
+    placed = {name for name, one in arguments if one.kind is PLACED}  # positional-only
     by_row = meaning.layouts == "rows"
     return Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
 
 
 def _side(meaning: Meaning) -> int:
     """Return the side of the images that are given, or whose places are a sequence; 0 if there are
-    none. Of a module that has a number, as of a window, two windows stand on a side, at least.
+    none. If the length was read off the module (`_lengths_of`), it may be the side of a window: at
+    least two windows stand on a side of an image then.
     """
     window = meaning.length
     if meaning.layouts == "images" and window != S:
-        return window * max(2, -(-SIDE // window))
+        return window * max(2, -(-SIDE // window))  # SIDE, or the next multiple of the window
     return SIDE if meaning.layouts == "images" or meaning.roles["side"] else 0
 
 
 def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
-    """Return the expressions that an argument beside the query and the keys may have, the likeliest
-    first: those that make it a second memory, or the mask of one, come before the usual ones, and
-    the keys and the query themselves after the first three.
+    """Return the expressions that an argument beside query, keys and values may have, the likeliest
+    first: the usual ones (`_usual_choices`), with others before or among them.
+
+    An attention may take a second memory, which is another sequence of keys.
     """
     forms = _usual_choices(name, role, meaning, layout)
     keys, query, _ = layout
-    # second memories have masks of their own
+    # a second memory is known by a mask that is named after it: `image` beside `image_mask`
     masks = meaning.roles["mask"] + meaning.roles["lengths"]
     seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
     if name in seconds:
         return [keys.replace("keys", WORDS["second"]["memory"]), *forms]
-    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):
+    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):  # its mask
         return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
     if role == "other" and words(name) & SOURCES:  # a second memory without a mask
         return [keys, *forms]
+    # a history, or what its name does not tell, may also be the query or the keys once more
     if role == "history" or (role == "other" and role_of(name) != "other"):
         return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
     return forms
 
 
 def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
-    """Return the usual expressions of such an argument, made of templates in `words.toml`."""
+    """Return the usual expressions of an argument beside query, keys and values, the likeliest
+    first, made of templates in `words.toml`.
+    """
     queries = layout[2]
     if name == meaning.mask:
         return forms_of_mask(meaning)
     if role == "side":
         return [str(_side(meaning))]
-    if role in ("mask", "lengths"):  # another one than the mask: it hides nothing
+    if role in ("mask", "lengths"):  # another one than the meaning's mask: it hides nothing
         forms = WORDS[f"whole_{role}"]
-    elif role_of(name) == role:
+    elif role_of(name) == role:  # its name says what it is
         forms = WORDS[role]
-    else:  # nothing is known of it: it may be a state, such as the query if there is only one
-        # of several queries none is the state of all: a state of zeros adds nothing
+    else:  # it may be anything, first of all a decoder's state, if there are queries
+        # of a single query, the state is this; of several, zeros, which add nothing
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
-        # a state, or else nothing or a number, before the other layouts of a state
+        # the plain state, None and 0 come before states in other layouts
         early = [*states[:1], *WORDS["other"][:2]]
         forms = [*early, *states, *WORDS["other"], *WORDS["history"], *whole]
     return _both_ways(name, forms, meaning)
 
 
 def forms_of_mask(meaning: Meaning) -> list[str]:
-    """Return the expressions that a mask, or lengths, may have, the likeliest first: such that True
-    means what its name says, then the opposite, then those that are added to scores. They are made
-    of templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
+    """Return the expressions that the mask of a meaning may have, the likeliest first, made of
+    templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
+
+    For lengths, these are lengths alone. For a mask, they are each layout with True as its name
+    says, and then with the opposite; then masks of 0 and -inf, to be added to scores; then lengths.
     """
     if meaning.mask in meaning.roles["lengths"]:
-        is_column = len(axes_of(meaning.mask, meaning.said)[0]) == 2
+        is_column = len(axes_of(meaning.mask, meaning.said)[0]) == 2  # such as (B, 1)
         return [*is_column * WORDS["column_of_lengths"], *WORDS["of_lengths"]]
     forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
-        if form.startswith("NO"):  # the others turn a mask into numbers
+        if form.startswith("NO"):  # not "(NOvalid).to(keys)": -inf and 0 are numbers already
             forms.append(filled(form.replace("NOvalid", WORDS["added"]), meaning))
     return forms + WORDS["of_lengths"]
 
@@ -297,12 +324,14 @@ def means_padding(mask: str) -> bool:
 
 
 def _places_said(meaning: Meaning, queries: int, length: int) -> dict[str, int]:
-    """Return the sizes of the axes of places that docstrings name, of queries and of keys: "t" and
-    "s" of "states (B, T, D), memory (B, S, D)"; none if both have one name.
+    """Return the sizes of the axes of places that docstrings name, of queries and of keys: {"t":
+    queries, "s": length} of "states (B, T, D), memory (B, S, D)". A name that stands for both is
+    left out, unless there are as many queries as keys (`length`).
     """
     found: list[dict[str, int]] = []
     for role, size in (("keys", length), ("query", queries)):
         named = [axes_of(name, meaning.said)[0] for name in meaning.roles[role][:1]]
+        # of three axes, the last is of features
         places = [axis for axes in named if len(axes) == 3 for axis in axes[:2]]
         found.append({axis: size for axis in places if axis.isidentifier() and axis not in BATCH})
     keys, query = found
@@ -316,10 +345,15 @@ def as_said(
     inputs: Inputs,
     places: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
-    """Return those of the expressions, such as `valid[:, None]`, that have the axes which the
-    docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the batch
-    in the same place. Those that have length 1 just where 1 is said come first, and where an axis
-    is named as one of queries or keys (`places`), those that are as long.
+    """Return those of the expressions `texts`, such as "valid[:, None]", that have the axes which
+    the docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the
+    batch in the same place. All are returned if the docstrings name no axes for it, or leave open
+    how many, as "(*, S)" does.
+
+    Expressions with fewer misfits come first: an axis misfits if it has length 1 where 1 is not
+    said, or the reverse; and if it has another length than `places` says for its name.
+
+    inputs: the variables of the expressions.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -329,9 +363,9 @@ def as_said(
         try:
             # values are drawn later, in the shape of the keys
             value = eval(text, {**inputs._asdict(), "values": inputs.keys, "torch": torch})
-        except RuntimeError:  # a width that cannot be split: a call says so
+        except RuntimeError:  # the width cannot be split into heads: the expression fits nothing
             value = None
-        value = value[0] if isinstance(value, tuple) else value
+        value = value[0] if isinstance(value, tuple) else value  # of a pair, such as (h, c)
         sizes = value.shape if isinstance(value, Tensor) else ()
         said_sizes = [*zip(axes, sizes, strict=False)]
         has_batch = all(size == B for axis, size in said_sizes if axis in BATCH)
@@ -343,23 +377,26 @@ def as_said(
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
-    """Yield a call with all combinations of what its arguments may be, the likeliest first: those
-    with the smallest sum of ranks. An argument that may only be "" is left out.
+    """Yield a call with combinations of what its arguments may be, the likeliest first: those whose
+    indices in `choices` have the smallest sum, at most MOST_OF_LAYOUT. An argument whose expression
+    is "" is left out of the call.
+
+    choices: by the name of an argument, its expressions, the likeliest first.
     """
-    for places in _places(*map(len, choices.values())):
+    for indices in _indices(*map(len, choices.values())):  # one for each argument
         given = {}
-        for (name, texts), place in zip(choices.items(), places, strict=True):
-            if texts[place]:
-                given[name] = texts[place]
-        form = given.pop(call.mask, "None")
+        for (name, texts), index in zip(choices.items(), indices, strict=True):
+            if texts[index]:
+                given[name] = texts[index]
+        form = given.pop(call.mask, "None")  # the call keeps its mask apart
         yield replace(call, given=given, form=form)
 
 
 @cache
-def _places(*counts: int) -> list[tuple[int, ...]]:
+def _indices(*counts: int) -> list[tuple[int, ...]]:
     """Return combinations of an index into each of several lists, whose lengths are `counts`: those
     with the smallest sum first, at most MOST_OF_LAYOUT. They are put in order from the RANKED that
     come first if the last index varies fastest: all of them may be too many to sort.
     """
-    places = product(*map(range, counts))
-    return sorted(islice(places, RANKED), key=sum)[:MOST_OF_LAYOUT]
+    indices = product(*map(range, counts))
+    return sorted(islice(indices, RANKED), key=sum)[:MOST_OF_LAYOUT]

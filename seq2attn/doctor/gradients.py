@@ -16,29 +16,32 @@ from seq2attn.doctor.words import CACHES, ROLES, required, words
 from seq2attn.findings.engine import Found
 
 STEP = 1e-3  # of finite differences
-SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
-SHARE = 0.03  # by which a gradient may differ from them
+SLIGHT = 1e-5  # by which a gradient may differ from them: rounding in float32 may make as much
+SHARE = 0.03  # or by this share of them
 DROPPED = 0.05  # share of scores that dropout sets to 0, at least
 HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
 FEWEST = 3  # rows of a part of a head
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES | {"bias"}
+"""words of arguments that may be left out while all layers are used"""
 
 
 def gradient(subject: Subject) -> Found:
-    """Gradients of the query and of the keys are those of finite differences, unless
-    `torch.no_grad` around the attention says that there are none.
+    """Gradients of the query and of the keys are those of finite differences, unless the attention
+    is decorated, as by `torch.no_grad`, so that it has none. Nothing is said if it returns neither
+    an output nor weights.
     """
-    # by a decorator, which may be `torch.no_grad`: then parameters get no gradient either
+    # a decorated function: if not even parameters get a gradient, there shall be none
     if hasattr(function_of(subject.call.attention), "__wrapped__"):
         with torch.enable_grad():
             if not subject.output().requires_grad:
                 return
+    # without both, `output` is made of weights that were caught in operations, below gradients
     if not (subject.outputs or subject.shown):
-        return  # the result is weights that were caught, below the level of gradients
+        return
     for name in ("query", "keys"):
         is_given = getattr(subject.given, name) is not None
-        # twice, as a kink may lie at the first place
+        # a second random place counts, too, as a kink may lie at the first
         if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
             return
@@ -46,50 +49,54 @@ def gradient(subject: Subject) -> Found:
 
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
-    """Return whether the gradient of an input (`query` or `keys`) agrees with finite differences in
-    one random direction at one random place; True, too, if the module does not run in double
-    precision.
+    """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
+    finite differences in one random direction at one random place; True, too, if the module does
+    not run in double precision.
 
     STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
     that compute in float32 inside.
     """
     given = subject.given.unpadded.to(torch.float64)
     start = getattr(given, name)
-    along = torch.zeros_like(start)  # of one place: the fewer, the fewer kinks and jumps
+    # the direction is 0 but at one place: the fewer places move, the fewer kinks and jumps are met
+    along = torch.zeros_like(start)
     row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
     along[row, place] = torch.randn_like(start[row, place])
     zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
 
     def inputs(step: Tensor) -> Inputs:
+        """Return the inputs, moved by a number of steps along the direction."""
         return given._replace(**{name: start + step * along})
 
     with unchanged(subject.module):
         subject.module.double()
         try:
             returned = subject.results(inputs(zero))
-            # a memory that is kept has none, and another result may have one
+            # some results have no gradient on purpose, such as a memory that is kept for the next
+            # call: those that have one count, if there are any
             outputs = [index for index in subject.outputs if returned[index].requires_grad]
-            moved = replace(subject, outputs=outputs or subject.outputs).output
-            here = moved(inputs(zero))
-            difference = (moved(inputs(zero + STEP)) - moved(inputs(zero - STEP))) / (2 * STEP)
-            # the outputs become one number: their sum with these shares
+            output = replace(subject, outputs=outputs or subject.outputs).output
+            here = output(inputs(zero))
+            difference = (output(inputs(zero + STEP)) - output(inputs(zero - STEP))) / (2 * STEP)
+            # the numbers of the output become one: their sum, each times a random factor
             drawn = torch.Generator().manual_seed(1)
-            shares = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
-            slope = torch.zeros_like(zero)  # the gradient, if what is returned has none
+            factors = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
+            slope = torch.zeros_like(zero)  # a result without gradient counts as one of 0
             if here.requires_grad:
-                total = (shares * here).sum()
+                total = (factors * here).sum()
                 (slope,) = torch.autograd.grad(total, zero, materialize_grads=True)
-        except RuntimeError:
+        except RuntimeError:  # of a module that makes float32 inside, for one
             return True
-    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=SLIGHT)
+    return torch.allclose(slope, (factors * difference).sum(), rtol=SHARE, atol=SLIGHT)
 
 
 @torch.enable_grad()
 def parameters(subject: Subject) -> Found:
-    """Gradients reach all parameters.
+    """Gradients reach all parameters, and all parts of the weights of layers (see `_silent`). At
+    most three that they do not reach are named.
 
-    Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
-    keys, if an argument that is no mask is left out, or if keys are given that are projected
+    Nothing is said where layers may rightly stay unused: if the keys are an image, perhaps of one
+    row; if an argument that is no mask is left out; or if keys are given that are projected
     already.
     """
     if subject.is_image or not _is_all_given(subject.call):
@@ -97,12 +104,13 @@ def parameters(subject: Subject) -> Found:
     subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     usual = _gradients(subject, subject.given.unpadded, named)
-    # some keep in evaluation what they computed once: in training, gradients may reach the rest
+    # in evaluation, some attentions keep what they computed once, which then gives no gradients
     with unchanged(subject.module):
         subject.module.train()
         in_training = _gradients(subject, subject.given.unpadded, named)
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
-    if len(dead) > len(named) / 2:  # a module that holds more than the attention
+    # the module holds more than the attention: parameters that the call does not use are not meant
+    if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.small().unpadded, named)
@@ -129,8 +137,9 @@ def _is_all_given(call: Call) -> bool:
 
 
 def _with_factors(subject: Subject) -> Subject:
-    """Return a subject whose arguments that were given as 0, which may be factors, are 1; itself if
-    one must be a whole number, such as a position.
+    """Return the subject, called with 1.0 in place of each argument 0: if this is a factor, no
+    gradient gets past a 0. If that call fails, as of a position, which must be a whole number, the
+    subject itself.
     """
     ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
     with_ones = subject.called(given={**subject.call.given, **ones})
@@ -152,8 +161,9 @@ def _is_used(subject: Subject, name: str) -> bool:
 def _gradients(
     subject: Subject, given: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
-    """Return the gradients of parameters, by name, in what is returned beside weights; None of
-    those that do not reach it.
+    """Return the gradients of parameters, by name: those of the sum of the squares of what is
+    returned beside weights, or of weights if there is nothing else; None for a parameter on which
+    that sum does not depend.
     """
     returned = subject.results(given)
     results = [one for index, one in enumerate(returned) if index not in subject.shown]
@@ -165,28 +175,32 @@ def _gradients(
 
 
 def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:
-    """Yield which half, third or quarter of the rows of a weight has no gradient while the others
-    have one: in a joint projection to queries, keys and values, or to heads of keys, one of them is
-    then not used. The same of each head, if heads are split before.
+    """Yield the first half, third or quarter of the rows of a weight that has no gradient while
+    other parts have one, such as "rows 32 to 63"; nothing if there is none. Such a weight projects
+    to queries, keys and values at once, or to several heads, and one of these is not used.
 
-    rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers, and of heads; a
-    part of another size is not a projection.
+    The rows may be split into heads first, and then each head into parts: then one part is silent
+    in every head, as in "rows 4 to 7 of each 12".
+
+    rows (N,): the sizes of the gradients of the rows of the weight.
+    widths: of the inputs of layers, and of heads: without heads, only a part of such a size is a
+        projection.
     """
     for parts, heads in product((2, 3, 4), HEADS):
-        size, rest = divmod(len(rows), parts * heads)  # rows of a part
+        size, rest = divmod(len(rows), parts * heads)  # size: rows of a part, in one head
         if rest or size < FEWEST or (heads == 1 and size not in widths):
             continue
-        pieces = rows.view(heads, parts, size).any(2).any(0).tolist()
-        if any(pieces) and not all(pieces):
-            start = pieces.index(False) * size
+        has_gradient = rows.view(heads, parts, size).any(2).any(0).tolist()  # of each part
+        if any(has_gradient) and not all(has_gradient):
+            start = has_gradient.index(False) * size
             each = f" of each {parts * size}" * (heads > 1)
             yield f"rows {start} to {start + size - 1}{each}"
             return
 
 
 def unregistered(subject: Subject) -> Found:
-    """An optimiser is given everything that can be trained: nothing is kept in a list, or as a
-    tensor, where `module.parameters()` does not find it.
+    """An optimiser is given everything that can be trained: no attribute of a part of the module
+    holds tensors or modules, in a list perhaps, where `module.parameters()` does not find them.
     """
     known = set(subject.module.parameters())
     for part in subject.module.modules():
@@ -196,7 +210,9 @@ def unregistered(subject: Subject) -> Found:
 
 
 def _trainable(value: Any) -> Iterator[Tensor]:
-    """Yield what can be trained in an attribute: a tensor, a module, or a list of them."""
+    """Yield the tensors that can be trained in the value of an attribute: of a tensor itself, of a
+    module its parameters, of a list or tuple those of its items.
+    """
     if isinstance(value, list | tuple):
         for item in value:
             yield from _trainable(item)
@@ -207,8 +223,10 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training, padding and later places are masked as well, also where there is dropout."""
-    zeros = _zeros(subject.masked)
+    """In training, padding and later places are masked as in evaluation, without dropout and with
+    it; and dropout does not come before the softmax. Only the first finding is yielded.
+    """
+    zeros = _zeros(subject.masked)  # in evaluation
     for rate in (0.0, 0.5):
         with unchanged(subject.module), dropout(subject.module, rate):
             for part in subject.module.modules():  # but for batch norms, which would mix rows
@@ -220,23 +238,26 @@ def training(subject: Subject) -> Found:
 
 
 def _in_training(subject: Subject, zeros: float) -> Found:
-    """Yield what is wrong in the mode that is set. zeros: what `_zeros` returns in evaluation."""
-    free, result = subject.given.unpadded, subject.run(subject.given)
-    if _zeros(result) > zeros + DROPPED:
+    """Yield what is wrong in training mode, which is set already.
+
+    zeros: the share of zeros in what a softmax is given in evaluation mode.
+    """
+    unpadded, result = subject.given.unpadded, subject.run(subject.given)
+    if _zeros(result) > zeros + DROPPED:  # dropout sets scores to 0
         yield "dropout-before-softmax"
     most = float(subject.on_padding(result).max())
     if most > TINY:
         yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
     elif subject.is_causal:
         outputs = []
-        for given in (free, free.moved((ALL, -1), "keys")):
+        for given in (unpadded, unpadded.moved((ALL, -1), "keys")):
             torch.default_generator.manual_seed(0)  # the same numbers are dropped
-            outputs.append(subject.output(given)[:, :-1])
+            outputs.append(subject.output(given)[:, :-1])  # rows that may not see the last token
         if (by := subject.difference(*outputs)) > CLOSE:
             yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
 
 
 def _zeros(result: Result) -> float:
-    """Return the largest share of zeros in what a softmax was given."""
+    """Return the largest share of zeros in what a softmax was given; 0 without a softmax."""
     shares = [float((scores == 0).float().mean()) for scores, _ in result.watch.softmaxes]
     return max(shares, default=0.0)

@@ -13,10 +13,13 @@ from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject
 
 
 def observed(subject: Subject) -> Subject:
-    """Return a subject with what a few calls show: whether it attends to itself, which of the
-    returned tensors are weights, and the layout of the weights that are used.
+    """Return a subject with what a few calls show: whether it attends to itself (`is_self`), which
+    of the returned tensors are weights (`shown`) and which are outputs, and the layout of the
+    weights that are used (`orders`).
 
-    Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
+    Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
+    Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
+    weights, what has an axis of keys; and what has no row for each query, where another one has.
     """
     given, length = subject.given.unpadded, subject.length
     returned, _ = subject.raw(given)
@@ -29,12 +32,12 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in tensor.shape and not _is_input(tensor, given):
             outputs.append(index)
-    # beside weights, what has an axis of keys is no output: it may be projected keys
+    # what has an axis of keys may be projected keys
     if shown and given.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
-    if queries > 1 and by_query:
-        # others, such as a state, have no row for each query; or have one for each key, perhaps
+    if queries > 1 and by_query:  # the others may be states
+        # with as many queries as keys, later ones may rather have a row for each key
         outputs = by_query[:1] if given.query is not None and queries == length else by_query
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
@@ -42,15 +45,16 @@ def observed(subject: Subject) -> Subject:
 
 
 def _are_weights(tensor: Tensor, subject: Subject) -> bool:
-    """Return whether a returned tensor has the axes of weights: rows of the batch, queries and
-    keys, and perhaps heads.
+    """Return whether a returned tensor has the axes of weights: keys, and queries, unless there is
+    only one; and, with the axis of the batch, a whole number of heads.
     """
     given, length, sizes = subject.given, subject.length, list(tensor.shape)
     queries = subject.queries(given)
+    # in self-attention, one axis is that of the queries
     has_keys = length in sizes and (not subject.is_self or sizes.count(length) > 1)
     if queries not in sizes:
-        # only weights of a single query may lack its axis; with an axis of features, the result is
-        # what keys became, as in two-way blocks
+        # of a single query; but with an axis of features, a multiple of the width of the keys, the
+        # result is what keys became, as in blocks in which keys also attend to the query
         has_keys &= queries == 1 and all(size % given.keys.size(2) for size in sizes)
     has_whole_heads = tensor.numel() % (B * queries * length) == 0
     return has_keys and has_whole_heads
@@ -70,36 +74,39 @@ def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
 
 
 def _orders(subject: Subject) -> list[str]:
-    """Return the order of rows, heads and queries in the weights of each use (see `order_of`), from
-    what changes in them with the first row of the batch, and with one query.
+    """Return for each use the order of rows of the batch, heads and queries in its weights (N, S),
+    such as "bhl" (see `order_of`), from what changes in them with the first row of the batch, and
+    with the last query of each row. Raises `ValueError` if these changes change how many uses there
+    are.
 
-    The empty string stands for what was caught but is not weights: features of keys, which linear
-    attention sums over the keys for all queries at once. No query changes them, and a change of one
-    of their rows reaches the output of every query.
+    The order is "" for what was caught but is not weights: its N is no product of these; or it is
+    features of keys, which linear attention sums over the keys for all queries at once. No query
+    changes features, and a change of one row of them reaches the output of several queries.
     """
     given = subject.given.unpadded
-    place = subject.queries(given) - 1  # no earlier row of causal queries sees it
+    place = subject.queries(given) - 1  # the last query: no earlier row of causal queries sees it
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
     calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
     orders, ignore_query = [], []  # of each use
-    for uses in zip(*calls, strict=True):
+    for uses in zip(*calls, strict=True):  # of the three calls, the same use
         plain, other_row, other_query = (use.weights for use in uses)
         changed = plain != other_query  # (N, S)
-        follows = changed.any(1)  # (N,) the rows of weights that follow this query
+        follows = changed.any(1)  # (N,) the rows of weights that follow the changed query
         if subject.is_self:
-            # the query is a key, too, so all rows change: but where it is a key alone, the ratio of
-            # the weights of other keys stays
+            # the changed query is a key of all other queries, so their weights change, too; but the
+            # ratio of two other keys' weights, here of the first two, changes for its own row alone
             ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, other_query))
             follows &= (ratio / other - 1).abs() > CLOSE
-            changed[:, place] = False  # as the weight of a key that is another one now
+            changed[:, place] = False  # the weight of a key that changed shows no query
         by_row = (plain != other_row).any(1)
         orders.append(order_of(by_row, follows, place, subject.queries(given)))
         ignore_query.append(not changed.any())
     arranged = replace(subject, orders=[*orders])  # as if all were weights
     for index, order in enumerate(orders):
         if order and ignore_query[index]:
-            reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L) rows of the output
+            # (L,) rows of the output that one row of what was caught reaches
+            reached = arranged.more(index, head=0, row=0).amax(0) > TINY
             if reached.sum() > 1:
                 orders[index] = ""
     return orders

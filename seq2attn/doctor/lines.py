@@ -15,25 +15,31 @@ FORMS = {
     # a fill below 0 is no cause, unless it is a slip such as -1e-9
     "padding-leak": (FILL[0].replace("(?!.*inf)", "(?!.*(inf|min))(?!-(?!1e-))"), FILL[1]),
 }
-"""by findings, what may be their cause, and what should stand there"""
+"""by the code of a finding: what to look for in a line, and what should stand in its place, both as
+`re.sub` takes them"""
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
-    """Yield corrections of lines in the file of an attention that may be the cause of a finding,
-    such as "line 12: x.squeeze(dim) in place of x.squeeze()". code: of the finding.
+    """Yield corrections of lines that may be the cause of a finding, such as "line 12:
+    x.squeeze(dim) in place of x.squeeze()", from anywhere in the file of an attention; none if its
+    code has no known form (`FORMS`), or the attention no file of Python.
+
+    code: of the finding.
     """
     if code not in FORMS:
         return
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
-        attention = type(attention)
+        attention = type(attention)  # of an instance, the file of its class
     try:
         file = inspect.getsourcefile(attention)
     except TypeError:  # it is not written in Python
         return
-    for number, line in enumerate(linecache.getlines(file or ""), start=1):  # none of a prompt
+    # file is None for code that was typed at a prompt: there are no lines then
+    for number, line in enumerate(linecache.getlines(file or ""), start=1):
         written = line.strip()
         found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
-        # an argument of an inner call, as in `masked_fill(mask.view(B, 1), -1e9)`, is not meant
+        # unequal brackets: what was found ends with an argument of an inner call, such as the 1 of
+        # `masked_fill(mask.view(B, 1), -1e9)`, and not with the fill
         if better != written and found and found[0].count("(") == found[0].count(")"):
             yield f"line {number}: {better} in place of {written}"

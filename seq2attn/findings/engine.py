@@ -79,9 +79,11 @@ def examine(
     rules: Iterable[Rule], subject: Any, allow: Collection[str], known: set[str]
 ) -> Iterator[Finding]:
     """Yield what the rules find, without the codes in `allow`, and without what only follows from
-    an earlier finding (`follows` in the catalogue). A rule whose finding `ends` is the last one.
+    an earlier rule's finding (`follows` in the catalogue). After a rule with a finding that `ends`,
+    even one in `allow`, "unchecked" is yielded in place of what later rules would find.
 
-    known: codes and groups of earlier findings. Those of the new ones are added, allowed ones too.
+    known: codes and groups of earlier findings. All that a rule finds is added, whether it is
+        yielded or not.
     """
     for rule in rules:
         found = listed(_found_by(rule, subject))
@@ -89,7 +91,7 @@ def examine(
             if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
                 yield finding(code, *evidence)
         entries = {code: CATALOGUE[code] for code, *_ in found}
-        # only now, so that what one rule finds hides nothing else that it finds
+        # only now: what one rule finds is never hidden by something else that it finds
         known.update(entries, (entry.group for entry in entries.values()))
         if any(entry.ends for entry in entries.values()):
             yield finding("unchecked")  # what later rules need is broken
@@ -98,7 +100,7 @@ def examine(
 
 def _found_by(rule: Rule, subject: Any) -> Found:
     """Yield what a rule finds. An exception in it is a finding, too: the one of the rule's name, if
-    the catalogue says so (`crash`), or else "unfinished".
+    the catalogue says so (`crash`), or else "unfinished". Only a `Seq2AttnError` is raised.
     """
     name = rule.__name__.replace("_", "-")
     try:
@@ -107,5 +109,5 @@ def _found_by(rule: Rule, subject: Any) -> Found:
         raise
     except Exception as error:
         is_named = name in CATALOGUE and CATALOGUE[name].crash
-        # either finding's text in the catalogue uses `name`, `by` or both
+        # the text of either finding in the catalogue uses `name`, `by` or both
         yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}
