@@ -199,6 +199,13 @@ def test_without_cloudpickle_a_function_of_a_function_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with refused("can only be given to other processes with the package cloudpickle"):
         compare(lambda model: None)
+
+    def of_script(model):
+        pass
+
+    of_script.__module__ = "__main__"
+    with refused("of_script can only be given to other processes with the package cloudpickle"):
+        compare(of_script)
     assert compare(adam, vary="seed=1").failed == {}
 
 

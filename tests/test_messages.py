@@ -313,6 +313,7 @@ page --train good.yaml --train short.yaml | task and training.batch_size must be
 {GRID} {RATES}1e-2..1e-4:8 | --vary '{RATES}1e-2..1e-4:8' | 'log:1e-2..1e-4:8': expected log:
 {GRID} {RATES}1e-300..1e300:3 | expected log:FIRST..LAST:COUNT with
 {GRID} config=a,b | not a config key; list base configs with --config FILE
+{GRID} train=a,b | not a config key; seq2attn.compare takes several training loops
 {SCORES} --baseline model.attention.score=dott | no group has model.attention.score="dott" {GROUPS}
 {SCORES} --baseline model.hiden=8 | no group has model.hiden=8 {GROUPS}
 {SCORES} --baseline seed=1 | no group has seed=1 {GROUPS}

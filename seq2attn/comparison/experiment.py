@@ -97,12 +97,19 @@ def compose_experiment(
     train: Train | Mapping[str, Train] | None = None,
     **options: Any,
 ) -> Experiment:
-    """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
-    replace the file's settings. Configs given as mappings are called `config_1`, `config_2`, ...
+    """Return the experiment of an experiment `file`, or of base `configs`: exactly one of the two.
+    All other arguments but `train` add to what the file says, or replace it.
 
-    vary: texts `KEY=A,B`. baseline and overrides: texts `KEY=VALUE`. train: a function that trains
-    a model, or several by name. options: `metric`, `lengths`, `families`, `samples` and
-    `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
+    configs: files, or keys and values, which are called `config_1`, `config_2`, ...
+    vary: texts `KEY=A,B`, and overrides, texts `KEY=VALUE`: each replaces what the file has for its
+        key; the file's other keys stay.
+    baseline: texts `KEY=VALUE`, in place of all that the file has under `baseline`.
+    train: a function that trains a model, or several by name.
+    name: of the experiment, with which the names of its runs begin; by default the file's own name,
+        `compare-CONFIG`, or `compare` for several configs.
+    options: `metric`, `lengths`, `families`, `samples` and `checkpoint`; None: as the file says.
+
+    Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
     """
     if (file is None) == (not configs):  # neither, or both
         raise Seq2AttnError(
@@ -110,8 +117,9 @@ def compose_experiment(
             hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
             "See: seq2attn compare --help",
         )
-    # what is written in the file, and then in the options, and where each key is, for messages;
-    # configs as texts, which `Settings` only counts: the configs themselves become `bases`
+    # `values`: what the file says, and then what the arguments add; `places`: where each key of it
+    # is written, for messages. (Configs are texts in `values`, since `Settings` only checks that
+    # there are some: the configs themselves become `bases` below.)
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
     places: dict[str, str] = {}
     if file:
@@ -122,9 +130,9 @@ def compose_experiment(
             places[option] = f"--{option}"
     if baseline:
         values["baseline"] = {}  # the file's is replaced as a whole
-    _add("set", override_list(overrides or ()), values, places)
-    _add("vary", vary or (), values, places)
-    _add("baseline", override_list(baseline or ()), values, places)
+    _add_options("set", override_list(overrides or ()), values, places)
+    _add_options("vary", vary or (), values, places)
+    _add_options("baseline", override_list(baseline or ()), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
 
@@ -144,14 +152,15 @@ def compose_experiment(
 
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
-        name = run_word(file.stem if file else default) or "compare"  # if no character is allowed
+        # `run_word` leaves out what no run's name may have: perhaps all
+        name = run_word(file.stem if file else default) or "compare"
     check_name(name)
     return Experiment(name, source, bases, settings, axes, places, loops)
 
 
 def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
     """Return base configs by their names: a file's name without its ending, or `config_1` and so
-    on for configs that are in no file.
+    on for configs that are in no file. Raises `Seq2AttnError` if two have one name.
     """
     bases: dict[str, Base] = {}
     for number, config in enumerate(configs, start=1):
@@ -163,7 +172,9 @@ def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of an experiment file, and where each is written: key -> `FILE:LINE`."""
+    """Return the values of an experiment file, and where each is written: key -> `FILE:LINE`.
+    Raises `Seq2AttnError` for a file that is not keys and values.
+    """
     document = read_file(find_config(file))
     values = document.value
     if not isinstance(values, dict):
@@ -175,13 +186,15 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return values, places
 
 
-def _add(
+def _add_options(
     section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Put the keys of options such as `--vary KEY=A,B` into a section of `values`, such as `vary`,
-    where they replace those of the file; and into `places`, for messages: key -> the option.
+    """Put the keys of options such as `--vary KEY=A,B` into a section of `values`, here `vary`,
+    where they replace the file's; and into `places`, for messages: key -> `--vary 'KEY=A,B'`.
 
-    texts: what follows `--vary`, `--set` or `--baseline`, each time it is given.
+    section: `set`, `vary` or `baseline`, the option without its dashes.
+    texts: what follows the option, each time it is given. Raises `Seq2AttnError` for one that is
+        not `KEY=VALUE`, and for a key that two of them name.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -194,11 +207,12 @@ def _add(
             )
         if key in pairs:
             raise Seq2AttnError(f"--{section} names {key} twice; give it once, with all its values")
+        # in brackets, `A,B` is a list in YAML
         pairs[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
         if section != "baseline":  # its keys vary, too: messages name the place in `vary`
             places[key] = where
     before = values.get(section) or {}
-    if pairs and isinstance(before, dict):  # anything else is refused later, as the file has it
+    if pairs and isinstance(before, dict):  # `_validated` refuses a section that is no mapping
         values[section] = {**before, **pairs}
 
 
@@ -207,6 +221,9 @@ def _validated(
 ) -> tuple[Settings, dict[str, Sequence[Any]]]:
     """Return the settings, and the values of each key that varies. Raises `ConfigError` with all
     problems, each with the place where its key is written.
+
+    values: as an experiment file has them. source: the file or command line, for the message.
+    places: key -> where it is written.
     """
     axes = {}
     problems = []
@@ -226,13 +243,20 @@ def _validated(
 
 
 def _expanded(key: str, values: Any) -> Sequence[Any]:
-    """Return the values of a key, given one or a list: `1-10` is a range if the key is a whole
-    number, `log:1e-4..1e-2:8` a grid if it is a number.
+    """Return all values of a key that varies, at least one.
+
+    values: one value, or a list. Among them, `1-10` stands for the numbers of this range if the key
+        takes whole numbers, and `log:1e-4..1e-2:8` for those of this grid if it takes numbers.
+
+    Raises `Seq2AttnError` for a range or grid that cannot be read, and for the names of the axes of
+    base configs and training loops, which are not varied as keys are.
     """
     if key == CONFIG:
         raise Seq2AttnError(
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
+    if key == TRAIN:
+        raise Seq2AttnError("not a config key; seq2attn.compare takes several training loops")
     kinds = _types_of(key)
     expanded: list[Any] = []
     for value in _tuple(values):
@@ -256,7 +280,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 def _types_of(key: str) -> list[Any]:
     """Return the types that a config key allows, such as int and None for `Annotated[int, ...] |
-    None`; none for an unknown key, which the config of each trial refuses.
+    None`; an empty list for an unknown key, which the config of each trial refuses.
     """
     field = dict(all_keys()).get(key)
     if field is None:
@@ -268,13 +292,15 @@ def _types_of(key: str) -> list[Any]:
 def _log_grid(text: str, *, whole: bool) -> list[float]:
     """Return the numbers of `log:FIRST..LAST:COUNT`: each is the same multiple of the one before.
     Both ends are as written; those between are rounded to three significant digits, or to as many
-    as keep them apart. `whole` numbers are listed once each.
+    as keep them apart. Raises `Seq2AttnError` for any other text.
+
+    whole: True to round those between to whole numbers, and to list equal ones once.
     """
-    first = last = count = 0  # which is refused below
+    first = last = count = 0  # refused below, where the text has another form
     match = LOG_GRID.fullmatch(text)
     if match:
         first, last, count = (read_text(word, text).value for word in match.groups())
-    # the ratio of the ends may overflow
+    # (the ratio of the ends may be too large for a number, which makes it infinite)
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "

@@ -69,8 +69,10 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
 
 
 def figure_files(comparison: str, place: Path) -> dict[str, Path]:
-    """Return the file of each figure that a comparison may have: `NAME-loss.png` and so on in a
-    folder; for a file such as `wide.svg`, `wide-loss.svg` beside it.
+    """Return the file of each figure that a comparison may have, by the figure's name.
+
+    place: a folder, for the files `COMPARISON-loss.png` and so on in it; or the name of a figure's
+        file, such as `wide.svg`, for `wide-loss.svg` and so on beside it.
     """
     folder, start, ending = place, comparison, ".png"
     if place.suffix.lower() in FORMATS:
@@ -82,8 +84,8 @@ def figure_files(comparison: str, place: Path) -> dict[str, Path]:
 
 
 def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
-    """Draw a number that training logs against step: each group's median over its seeds, in a band
-    from the lowest to the highest seed.
+    """Draw one of `CURVES` over the steps of training: each group's median over its seeds, in a
+    band from the lowest to the highest seed.
     """
     for group, look in lines:
         values: dict[int, list[float]] = {}  # of all seeds, by step
@@ -101,9 +103,9 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
             label=group.label,
             lw=1.6,
         )
-    if curve == "loss":
+    if curve == "loss":  # which falls by powers of ten
         logarithmic(panel)
-    else:
+    else:  # entropy
         _start_at_zero(panel)
     panel.set_xlabel("step")
 
@@ -167,7 +169,8 @@ def _figure(
 ) -> Figure:
     """Draw panels with one title, one legend, and one label of the y axis.
 
-    panels: the groups of each, by its own title. draw: draws the lines of one panel.
+    panels: the groups of each, by the panel's own title. draw: draws the lines of one panel. label:
+    that of the y axis.
     """
     width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])  # a narrower figure cuts its title off
     height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0  # for title and legend
@@ -193,8 +196,8 @@ def _figure(
 
 def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """Return the groups of each panel, by its title: groups that differ only in their score or
-    base config share a panel, where they are called by these alone. If neither varies, all groups
-    are in one panel.
+    base config share a panel, where their labels name these alone, and the title all else that
+    varies. If neither varies, all groups are in one panel without a title.
     """
     panels: dict[str, list[Group]] = {}
     for group in groups:

@@ -131,7 +131,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
             baseline=baseline,
             planned=len(planned[label]),
             trials=tuple(trials),
-            # no group is called "": the baseline itself is compared with no trials
+            # (no group is called "", so that the baseline itself is compared with no trials)
             rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", []))),
         )
         groups.append(group)
@@ -146,10 +146,11 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
 def _summaries(
     metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
 ) -> Iterator[Summary]:
-    """Yield a group's row for each family and length; of error rates, one for each rate, that of
-    `metric_name` first.
+    """Yield a group's row over its seeds for each family and length; if the metric is an error rate
+    of a file, one row for each of these rates instead, that of `metric_name` first.
 
-    baseline: the trials of the group to compare with; none for the baseline itself.
+    trials: those of the group. baseline: those of the group to compare with; none for the baseline
+    itself.
     """
     names = [metric_name]
     if METRICS[metric_name].of_file:
@@ -194,8 +195,9 @@ def _by_seed(metric: str, trials: Sequence[TrialResult]) -> ValuesBySeed:
 
 
 def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str, Ranked]:
-    """Return the ranks of groups, the best first, given their values of a metric by seed. A group
-    without values has none.
+    """Return the ranks of groups by their labels, the best first. A group without values has none.
+
+    values: label -> seed -> the value of the metric, of which either lower or higher is better.
     """
     means = {
         group: mean_over_seeds(by_seed.values(), 0.0, metric.largest)
@@ -208,7 +210,7 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     for group in order:
         of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
         behind = _difference(values[group], of_best, metric)
-        # True of the best itself, and without an interval: one seed shows nothing
+        # stays True of the best itself, and without an interval, as one seed shows nothing
         not_worse = True
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0

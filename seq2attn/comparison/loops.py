@@ -1,5 +1,6 @@
 """Training loops of the user's own, as the trials of a comparison get them. Imports no torch."""
 
+import contextlib
 import inspect
 import pickle
 import sys
@@ -39,14 +40,15 @@ class Loop:
 
 
 def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
-    """Return the loops by name: those of a mapping, or a function's by its own name.
+    """Return the loops by name: those of a mapping, a single function by its own name, or of None
+    no loop.
 
     Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
     sent to another process.
     """
     if train is None:
         return {}
-    # a `functools.partial` has no name
+    # (a `functools.partial` has no name of its own: it is called "")
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}
     for name, function in functions.items():
@@ -69,20 +71,27 @@ def _takes_a_model(function: Any) -> bool:
 
 
 def _pickled(function: Train) -> bytes:
-    """Return the function as bytes: by its name if another process can import it, otherwise its
+    """Return a function as bytes for other processes: its name if they can import it, otherwise its
     code itself, which needs the package cloudpickle.
+
+    Without that package, a function of a script goes by its name, too. Raises `Seq2AttnError` for
+    one that then cannot be sent: of a notebook, a lambda, or inside another function.
     """
     is_of_main = getattr(function, "__module__", "") == "__main__"  # a notebook, or a script
-    if not is_of_main:
-        try:
-            return pickle.dumps(function)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            pass  # a function inside a function, or a lambda, cannot be imported
+    by_name = b""
+    # a script has a file, which workers of this machine import, too; a notebook has none
+    if not is_of_main or hasattr(sys.modules["__main__"], "__file__"):
+        # a function inside a function, or a lambda, cannot be imported
+        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError):
+            by_name = pickle.dumps(function)
+    if by_name and not is_of_main:
+        return by_name
+    # the code itself, of a script's function too: workers of other machines cannot import a script
     try:
         import cloudpickle
     except ImportError:
-        if is_of_main and hasattr(sys.modules["__main__"], "__file__"):
-            return pickle.dumps(function)  # of a script, which workers of this machine run again
+        if by_name:
+            return by_name
         raise Seq2AttnError(
             f"train: {getattr(function, '__name__', function)} can only be given to other "
             "processes with the package cloudpickle",

@@ -84,8 +84,8 @@ class Plan:
 
 
 def make_plan(experiment: Experiment, root: Path) -> Plan:
-    """Return every trial of `experiment`, with its config validated; its runs are or will be in
-    `root`.
+    """Return the plan of `experiment`: all its trials, each with its config validated. root: the
+    runs directory, where their runs are or will be.
 
     Raises `ConfigError` with every problem of the whole grid: invalid keys, values and
     combinations, a trial that occurs twice, and existing runs with another config.
@@ -106,7 +106,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         baseline=_resolved(settings.baseline) or trials[0].values,  # by default the first group
         fixed=_resolved(settings.fixed),
     )
-    # (`_blocked` comes last, since it reads every run)
+    # (`_blocked` reads every run, so it is only asked if nothing else is wrong)
     problems = list(_problems(settings, plan)) or _blocked(trials)
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
@@ -114,8 +114,8 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
 
 
 def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
-    """Return a trial for each combination of values, and the problems of those that are no valid
-    config, each problem once and where its key is written.
+    """Return a trial for each combination of values that is a valid config, and the problems of
+    the others, each problem once and with the place where its key is written.
     """
     trials = []
     invalid: dict[Problem, None] = {}  # only keys, each once and in order
@@ -126,7 +126,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
-                # `load_config` takes the experiment's values for options `--set`.
+                # the place is that of the key in the experiment; without one, or with `--set`, it
+                # is not: `load_config` takes all values of a trial for options `--set`
                 if where is None or where.startswith("--set "):
                     where = place_of(problem, experiment.places) or where
                 invalid[replace(problem, where=where)] = None
@@ -134,24 +135,29 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
 
 
 def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
-    """Return the trial with these values of what varies."""
+    """Return the trial with these values of what varies. Raises `ConfigError` if its config is not
+    valid.
+
+    given: what varies, as the experiment's `axes` call it -> its value in this trial.
+    """
     settings = experiment.settings
     varied = dict(given)
-    # Base configs and loops vary if there are several; otherwise the first one is the only one.
+    # base configs and loops are among these if there are several: else the first is the only one
     base = varied.pop(CONFIG, next(iter(experiment.bases)))
     loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
     loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
     values, labels = _values_and_labels(experiment, given, config)
     lengths = settings.lengths or config.evaluation.lengths or ()
-    if not lengths and not config.data_files:
+    if not lengths and not config.data_files:  # measured on the lengths of training
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)
     return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        group=", ".join(name_values(labels).values()) or base,  # `base`: only the seed varies
+        # (if only the seed varies, no value is in the label)
+        group=", ".join(name_values(labels).values()) or base,
         values=values,
         settings=config.model_dump(mode="json"),
         loop=loop.key if loop else "",
@@ -170,7 +176,7 @@ def _values_and_labels(
     experiment: Experiment, given: Values, config: Config
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what varies except the seed, twice, as key -> number or text: the values, which
-    identify a group, and what its label shows of them.
+    identify a group, and what its label shows of them. given: as for `_make_trial`.
 
     They differ in parts with options: a label leaves out the options that all values of the axis
     share. Of `local_m(radius=2, centre=reversed)` and the same with radius 3, labels show
@@ -195,8 +201,8 @@ def _resolved(values: Values) -> dict[str, Any]:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Return a value of a config key as a number or text, which is the same for values that mean
-    the same: a part's own name for a synonym of it.
+    """Return a value of a config key as a number, truth value, None or text. Values that mean the
+    same give the same: a synonym of a part's name becomes the name, and a list is written as text.
     """
     if _has_options(key, value):
         return _in_short(value)
@@ -212,9 +218,11 @@ def _has_options(key: str, value: Any) -> bool:
 
 def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
     """Return a part with its options as `local_m(radius=3)`, a section as `score=additive,
-    history=shift`, and a list of parts as `cross_entropy + coverage(weight=0.1)`.
+    history=shift`, and a list of parts as `cross_entropy + coverage(weight=0.1)`. A part that is
+    given as its name alone stays that.
 
     axis: the values that the key takes in the grid; options that all of them share are left out.
+    Empty, or a single value: no option is left out.
     """
     if isinstance(given, str):
         return given
@@ -252,8 +260,8 @@ def _text(value: Any) -> str:
 
 
 def name_values(values: Values) -> dict[str, str]:
-    """Return how a label shows each value, by key: `dot` for the commonest keys (`UNLABELLED`),
-    otherwise `mask_padding=false`, with the whole key if two keys end alike.
+    """Return how a label shows each value, by key: the value alone, such as `dot`, for the keys in
+    `UNLABELLED`; otherwise `mask_padding=false`, with the whole dotted key if two keys end alike.
     """
     counts = Counter(map(_last, values))
     shown = {}
@@ -287,10 +295,11 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     """Yield the problems that no single config shows: a trial that occurs twice, a group without
     a baseline, and a metric, lengths or samples that do not fit the task.
     """
+    # trials with the same values have the same name: the commonest one may be there several times
     ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
     if count > 1:
         yield Problem("", f"{name} is there {count:,} times; list each value once, and no synonym")
-    alone = [label for label, baseline in plan.baselines.items() if not baseline]
+    alone = [label for label, baseline in plan.baselines.items() if not baseline]  # with none
     if alone:
         wanted = ", ".join(override_list(settings.baseline))
         yield Problem(
@@ -339,7 +348,9 @@ def save_plan(plan: Plan, root: Path) -> None:
 
 
 def load_plan(name: str, root: Path) -> Plan:
-    """Return the plan of the comparison `name` that `save_plan` recorded in the runs directory."""
+    """Return the plan of the comparison `name` that `save_plan` recorded in the runs directory,
+    `root`. Raises `Seq2AttnError` if there is none, or if it is damaged.
+    """
     plan = read_record(Plan, root / RECORD.format(name))
     trials = []
     for trial in plan.trials:
@@ -350,8 +361,10 @@ def load_plan(name: str, root: Path) -> Plan:
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """Return the comparison with this name or experiment file; None if `names` are of runs."""
-    if len(names) != 1 or (root / names[0]).is_dir():  # a directory is a run
+    """Return the plan of the comparison that `names` are: a single name, of an experiment file or of
+    a comparison recorded in `root`, the runs directory. None for anything else, such as runs.
+    """
+    if len(names) != 1 or (root / names[0]).is_dir():  # several runs, or one: a directory
         return None
     (name,) = names
     if name.lower().endswith((".yaml", ".yml")):

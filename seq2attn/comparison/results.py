@@ -69,14 +69,15 @@ class Comparison(Tabular):
             Number("difference", form="+.3f"),
         ]
         rows = []
-        worst = {}  # (family, length) -> the value of the worst seed
+        worst = {}  # (family, length) -> the value of the worst seed, as a note shows it
         for row in group.rows:
             label = f"{row.length_or_rate}{'' if row.trained else '*'}"
             rows.append({**vars(row), "length_or_rate": label})
             if row.length:  # an error rate has none
                 worst[row.family, row.length] = row.worst
         notes = []
-        place = worst_place(worst)
+        place = worst_place(worst)  # None if no family is worse than another, as with one alone
+        # (None: neither lower nor higher is better, so that no family is the worst)
         if place and metric.lower_is_better is not None:
             family, length = place
             notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")
@@ -85,7 +86,9 @@ class Comparison(Tabular):
         return Table.of_records(rows, columns, title, notes)
 
     def ranking(self) -> Table:
-        """Return the table of all groups, the best first; its first note says which is the best."""
+        """Return the table of all groups, the best first. Its notes say which is the best, how the
+        numbers are computed, and what they lack: failed and busy trials, lines left out.
+        """
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
@@ -98,7 +101,8 @@ class Comparison(Tabular):
             rows.append(row)
         notes = [self._verdict(), NOTE]
         if self.failed:
-            headline, first, *_ = self.failure().message.splitlines()  # then a line for each trial
+            # how many failed, then a line for each
+            headline, first, *_ = self.failure().message.splitlines()
             notes.append(f"{headline}, the first of them {first.strip()}")
         if self.busy:
             names = ", ".join(self.busy)
@@ -114,7 +118,7 @@ class Comparison(Tabular):
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
-        form = ".1%" if metric.is_share or metric.of_file else ".3f"
+        form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
@@ -132,7 +136,7 @@ class Comparison(Tabular):
                 about = {
                     "group": group.label,
                     "length_or_rate": str(row.length_or_rate),
-                    "n": group.trials[0].evaluation.rows[0].samples,
+                    "n": group.trials[0].evaluation.rows[0].samples,  # the same in every row
                     "p": row.difference and row.difference.p_value,
                 }
                 rows.append({**vars(row), **about})
@@ -152,7 +156,7 @@ class Comparison(Tabular):
         return lines_left_out(group.trials[0].evaluation for group in self.groups)
 
     def _verdict(self) -> str:
-        """Return a sentence that says which group is the best, and whether these seeds show it."""
+        """Return sentences that say which group is the best, and whether these seeds show it."""
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
         best, near = [], []
@@ -180,11 +184,13 @@ class Comparison(Tabular):
     # ---- for programs ----
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a flat record for each group, family of strings and length, over seeds."""
+        """Return the rows of `table` as flat records."""
         return self.table().records()
 
     def table(self) -> Table:
-        """Return `records()` as one table."""
+        """Return one table for programs: a row for each group, family of strings and length, or
+        error rate of a file, over seeds.
+        """
         rows = []
         for group in self.groups:
             for row in group.rows:
@@ -204,7 +210,9 @@ class Comparison(Tabular):
         return Table.of_records(rows)
 
     def trial_records(self) -> list[dict[str, Any]]:
-        """Return a flat record for each trial, family of strings, length and metric."""
+        """Return a flat record for each trial, family of strings, length and metric: a row of the
+        trial's evaluation, with what tells its group from others.
+        """
         records = []
         for group in self.groups:
             for trial in group.trials:
