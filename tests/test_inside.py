@@ -171,6 +171,9 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         assert not np.tril(drawn.effect, -1).any()
     axes = drawn.plot()
     assert np.allclose(np.array(axes.collections[0].get_array()), drawn.effect)
+    # rows of `attention.keys` are source positions, too
+    rows = seq2attn.patch_map(model, TEXT, OTHER, "attention.keys").plot().get_yticklabels()
+    assert "".join(label.get_text() for label in rows).startswith(TEXT)
     assert seq2attn.patch_map(model, TEXT, "ab", "encoder.states").effect.shape == (
         2,
         len(answer.output_symbols),

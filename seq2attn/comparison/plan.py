@@ -126,8 +126,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
-                # the place is that of the key in the experiment; without one, or with `--set`, it
-                # is not: `load_config` takes all values of a trial for options `--set`
+                # `load_config` knows no place of the experiment's values, or takes them for options
+                # `--set`: say where the experiment has them
                 if where is None or where.startswith("--set "):
                     where = place_of(problem, experiment.places) or where
                 invalid[replace(problem, where=where)] = None
@@ -361,10 +361,10 @@ def load_plan(name: str, root: Path) -> Plan:
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """Return the plan of the comparison that `names` are: a single name, of an experiment file or of
-    a comparison recorded in `root`, the runs directory. None for anything else, such as runs.
+    """Return the plan of the comparison that `names` name: one name, of an experiment file or of a
+    comparison recorded in `root`, the runs directory. None for anything else, such as runs.
     """
-    if len(names) != 1 or (root / names[0]).is_dir():  # several runs, or one: a directory
+    if len(names) != 1 or (root / names[0]).is_dir():  # several runs, or a run's directory
         return None
     (name,) = names
     if name.lower().endswith((".yaml", ".yml")):

@@ -57,13 +57,15 @@ def compare(
     executor: ExecutorWord,
     progress: bool | None = True,
 ) -> Comparison:
-    """Train and measure the trials of `experiment` that are not done, in `root`, and return the
-    results of all.
+    """Train and measure the trials of `experiment` that are not done, in the runs directory `root`,
+    and return the results of all.
 
-    workers: trials at a time; by default one per core, or per Dask worker. progress: as for
-    `make_display`. The first signal, such as Ctrl-C's, stops: running trials are saved, and the
-    signal's number is the comparison's `stopped_by`. Raises `Seq2AttnError` for what keeps all
-    trials from running.
+    device: its name, as for `choose_device`. plugins: files that each worker loads.
+    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run.
+    progress: as for `make_display`.
+
+    The first signal, such as Ctrl-C's, stops: running trials are saved, and the signal's number is
+    the comparison's `stopped_by`. Raises `Seq2AttnError` for what keeps all trials from running.
     """
     if not (executor is None or callable(executor) or DASK.fullmatch(str(executor))):
         raise Seq2AttnError(
@@ -79,9 +81,8 @@ def compare(
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
-        if not isinstance(executor, str):
-            # raises if this machine has no such device, which a worker of Dask's may have
-            choose_device(device)
+        if not isinstance(executor, str):  # a worker of Dask's may have a device that is not here
+            choose_device(device)  # raises if this machine has no such device
         for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (
@@ -120,10 +121,10 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
 
 def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a sentence if runs of these trials were made by another commit of this package, whose
-    numbers may differ. Nothing is said of a run that does not know its code (None).
+    """Yield a sentence if runs of these trials were made by other code of this package, whose
+    numbers may differ; nothing otherwise. A run that does not know its code (None) is not counted.
     """
-    # of those that have a run already
+    # checksums of those that have a run already
     codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
     others = sum(code not in (None, package_checksum()) for code in codes)
     if others:
@@ -134,9 +135,9 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials. Meanwhile, the runs directory has a marker: a file
-    that this process locks. Workers stop once it is gone; and a marker that nobody locks is that of
-    a comparison that was killed.
+    """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
+    path, has a marker: a file that this process locks. Workers stop once it is gone; and a marker
+    that nobody locks is that of a comparison that was killed.
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
@@ -145,9 +146,9 @@ def _worker_context(
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
         try:
-            contents = {file: loaded[file] for file in files}
+            checksums = {file: loaded[file] for file in files}
             by_key = {loop.key: loop for loop in loops.values()}
-            yield WorkerContext(marker, device, contents, versions(), by_key)
+            yield WorkerContext(marker, device, checksums, versions(), by_key)
         finally:
             marker.unlink(missing_ok=True)
 
@@ -184,7 +185,9 @@ class Queue:
     def __init__(
         self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
     ) -> None:
-        """Make an executor of `workers`, which is replaced when one of its processes dies."""
+        """Let all trials wait, and make a first executor: another replaces it when one of its
+        processes dies.
+        """
         self.context = context
         self.workers = workers
         self.display = display
@@ -199,8 +202,9 @@ class Queue:
         self._done = 0  # the sum of `Trial.length` of those that have ended, for the display
 
     def start(self) -> None:
-        """Start as many trials as can run now; only one at a time while there are suspects, trials
-        that ran when a process died: if it dies again, it is clear which trial is to blame.
+        """Start as many of the waiting trials as can run now; only one at a time while there are
+        suspects, trials that ran when a process died: if another dies, it is clear which trial is
+        to blame. Raises `Seq2AttnError` if a new executor cannot run anything.
         """
         at_once = 1 if self._suspects else self.workers.at_once()
         while self.waiting and len(self.running) < at_once:
@@ -220,13 +224,16 @@ class Queue:
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
     def collect(self) -> None:
-        """Wait for a moment, and take the outcomes of the trials that have ended."""
+        """Wait until a trial has ended, `POLL` seconds at most; keep how each ended, let those wait
+        again that are to be tried again, and show how far all are.
+        """
         futures.wait(self.running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
         ended = [future for future in self.running if future.done()]
         for future in ended:
             trial = self.running.pop(future)
             outcome = _outcome(future)
-            if outcome is DIED and trial.name not in self._suspects:  # the first time
+            # the first time that a process died while it ran: it may have been another's fault
+            if outcome is DIED and trial.name not in self._suspects:
                 self._suspects.add(trial.name)
                 self._put_back(trial)
             elif outcome.state == "refused" and self._leave_out_worker(trial, outcome):
@@ -237,7 +244,7 @@ class Queue:
         self.display.step(ALL, now, f"{len(self.outcomes):,}/{self.count:,} trials")
 
     def _put_back(self, trial: Trial) -> None:
-        """Let a trial wait again, as the next one."""
+        """Let a trial wait again, as the next one to start."""
         self.waiting.insert(0, trial)
         self.display.end(trial.name)
 
@@ -273,7 +280,7 @@ def run_trials(
     request: StopRequest,
 ) -> dict[str, Outcome]:
     """Run every trial; return how each ended, by its name. Once `request` has a signal, start no
-    other, and let the running ones save themselves.
+    other, and let the running ones save themselves: those that had not begun have no outcome.
     """
     queue = Queue(trials, context, workers, display)
     display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
@@ -309,11 +316,14 @@ def _check_start(executor: Executor) -> None:
 
 
 def _show_running(running: Running, display: Display) -> float:
-    """Show how far each running trial is; return the sum, in the unit of `Trial.length`."""
+    """Show how far each running trial is; return the sum of that over all, in the unit of
+    `Trial.length`.
+    """
     done = 0.0
     for trial in running.values():
         step = last_step(trial.run)
-        # where epochs are counted, the run says how many steps they are, once it has begun
+        # where epochs are counted, the run says how many steps they are, once it has begun; until
+        # then, nothing is done
         steps = trial.config.training.steps or trial.run.status().steps or math.inf
         progress = trial.length * step / steps
         display.step(trial.name, progress, f"step {step:,}")
@@ -322,7 +332,9 @@ def _show_running(running: Running, display: Display) -> float:
 
 
 def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
-    """Cancel the trials that have not begun; return how the others ended, once they are saved."""
+    """Cancel the trials that have not begun, and wait for the others, which save themselves; return
+    how these ended, by their names.
+    """
     outcomes = {}
     for future, trial in running.items():
         # first look whether it runs: a future of Dask's can be cancelled even then
@@ -333,7 +345,9 @@ def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
-    """Return how a trial ended; `DIED` if its executor is broken, because a process died."""
+    """Return how a trial whose future is done has ended; `DIED` if its executor is broken, because
+    a process died. Raises `Seq2AttnError` if the executor lost the trial.
+    """
     try:
         return future.result()
     except futures.BrokenExecutor:

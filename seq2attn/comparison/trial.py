@@ -74,7 +74,8 @@ class WorkerContext:
     def should_stop(self) -> bool:
         """Return True if the trials are asked to stop, or the comparison has ended.
 
-        The marker may be on a network's disk: it is read only every `STOP_SECONDS`.
+        Training calls this at each step, and the marker may be on a network's disk. So it is read
+        only every `STOP_SECONDS`, and the calls in between return False.
         """
         now = time.monotonic()
         if now < self.due:
@@ -179,8 +180,9 @@ def blocked_by(trial: Trial) -> str | None:
 def find_evaluation(trial: Trial) -> Evaluation | None:
     """Return the evaluation of the finished trial; None if there is none yet.
 
-    The run may have others: `seq2attn eval` saves those of other lengths or files, without
-    `trained_steps`, and a run that was trained further keeps those of its earlier weights.
+    The run may have other evaluations, which do not count: `seq2attn eval` saves some, of other
+    lengths or files, without `trained_steps`; and a run that was trained further keeps those of its
+    earlier weights.
     """
     status = trial.run.status()
     if status.state != "finished":
@@ -215,8 +217,8 @@ def worker_name() -> str:
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
-    """Train the trial's run to its end, or continue it, and measure it. An error becomes the
-    outcome; only Ctrl-C is raised.
+    """Train the trial's run to its end, or continue it, and measure it. Return how that ended: an
+    error becomes an outcome, too, and only Ctrl-C is raised.
     """
     if not _one_trial.acquire(blocking=False):
         return Outcome(
@@ -230,7 +232,7 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
         return Outcome("stopped")
     except _Refused as reason:
         return Outcome("refused", str(reason), worker_name())
-    except (BeingTrained, RunExists) as error:
+    except (BeingTrained, RunExists) as error:  # another process trains it, or has just made it
         return Outcome("busy", error.message)
     except KeyboardInterrupt:
         raise
@@ -243,7 +245,9 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
 
 
 def _check_worker(context: WorkerContext) -> None:
-    """Raise `_Refused` if this process lacks what its trials need; load the plug-ins."""
+    """Load the plug-ins, and raise `_Refused` if this process lacks what its trials need: the runs
+    directory, the comparison's versions, or its plug-ins with the same content.
+    """
     if not context.marker.exists():
         raise _Refused(
             f"it does not see the runs directory of the comparison, {context.marker.parent}"
@@ -255,7 +259,7 @@ def _check_worker(context: WorkerContext) -> None:
     for path, needed in context.plugins.items():
         if path not in loaded:
             try:
-                load_plugin(path)  # says if there is no such file
+                load_plugin(path)  # raises if there is no such file
             except Seq2AttnError as error:
                 raise _Refused(error.message) from error
         if loaded[path] != needed:
@@ -303,9 +307,9 @@ def _run(trial: Trial, context: WorkerContext) -> None:
 
 
 def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
-    """Let a loop of the user's own train the model of the trial, and save it as the run, which
+    """Let a loop of the user's own train the model of the trial, and save it as the run `new`. It
     begins anew each time: such a loop has no checkpoints to continue from. Raises `BeingTrained` if
-    another process does so at this time.
+    another process does so at this time, and `_Stopped` if the trials are asked to stop.
     """
     import torch
 
@@ -321,6 +325,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
         torch.set_num_threads(1)  # as for a trial without a loop of the user's
         model = new_model(trial.config, device=context.device)
         model.watch = context.raise_if_stopping  # which the model calls at each step
+        # a loop may draw numbers of its own; later trials of this process do not depend on them
         with torch.random.fork_rng():
             torch.manual_seed(trial.config.seed)
             context.loops[trial.loop].train(model)

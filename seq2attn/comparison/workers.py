@@ -83,17 +83,18 @@ class DaskWorkers(Workers):
 
 @contextlib.contextmanager
 def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
-    """Yield what runs the trials: by default, processes of this machine. A connection to Dask is
-    closed afterwards.
+    """Yield what runs the trials, as `ExecutorWord` describes. A connection to Dask is closed
+    afterwards.
 
     count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
     many there are.
     """
-    if isinstance(executor, str):
+    if isinstance(executor, str):  # dask:ADDRESS
         with _dask_client(executor.removeprefix("dask:")) as client:
             yield DaskWorkers(client, count)
     else:
-        limit = max(1, min(count or available_cores(), trials))  # Python may give any `count`
+        # (a caller in Python may give any `count`, such as -1)
+        limit = max(1, min(count or available_cores(), trials))
         yield Workers(executor or (lambda: process_pool(limit)), limit)
 
 
@@ -110,8 +111,8 @@ class _Worker(SpawnProcess):
     """
 
     def start(self) -> None:
-        """Start the process with the signals of terminals blocked, as a child inherits them."""
-        if not hasattr(signal, "pthread_sigmask"):  # Windows
+        """Start the process with the signals of terminals blocked: it inherits that."""
+        if not hasattr(signal, "pthread_sigmask"):  # Windows, which cannot block signals
             super().start()
             return
         resource_tracker.ensure_running()  # starting it later would unblock SIGINT
@@ -135,8 +136,9 @@ def _end_with_parent() -> None:
 
 
 def _dask_client(address: str) -> Any:
-    """Return a client of the Dask scheduler at `address`. Its workers must be processes of one
-    thread that see the runs directory.
+    """Return a client of the Dask scheduler at `address`, without `dask:`. Its workers must be
+    processes of one thread that see the runs directory. Raises `Seq2AttnError` if the package
+    distributed is missing, or if no scheduler answers within `ANSWER` seconds.
     """
     try:
         import distributed
@@ -154,7 +156,7 @@ def _dask_client(address: str) -> Any:
         with futures.ThreadPoolExecutor(1) as thread:
             identity = thread.submit(asyncio.run, _identity(dask, address)).result()
         if identity["type"] != "Scheduler":
-            raise ValueError(f"it is a {identity['type']}")
+            raise ValueError(f"it is a {identity['type']}")  # such as a worker; reported below
         return dask.Client(address, timeout=ANSWER, set_as_default=False)
     except Exception as error:  # Dask's libraries may raise anything
         reason = str(error) or f"nothing after {ANSWER} seconds"

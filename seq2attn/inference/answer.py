@@ -85,7 +85,7 @@ class Answer:
         )
 
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
-        """Draw the attention map into `ax`, by default a new figure's, and return it.
+        """Draw the attention map into `ax`, by default the axes of a new figure, and return them.
 
         ideal: True to outline the ideal alignment.
 
@@ -103,7 +103,9 @@ class Answer:
         return ax
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, without what is unknown."""
+        """Return plain values, without those that are unknown or empty, and without `output_ids`:
+        the answer's other fields, `expected` and `ideal`. Weights have 6 decimals.
+        """
         record = asdict(replace(self, task=None, weights=None, output_ids=()))
         record["expected"] = self.expected
         record["ideal"] = self.ideal
@@ -146,6 +148,8 @@ class PatchMap:
     """The effects of the rows of a quantity on an answer."""
 
     quantity: str
+    axis: str
+    """of its rows: `step` or `source`"""
     answer: Answer
     """to the string as it is"""
     other: Answer
@@ -155,21 +159,20 @@ class PatchMap:
     patched step or position, a column for each step"""
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look
-        like 0.
+        """Draw the effects into `ax`, by default the axes of a new figure, and return them. Effects
+        below 0 look like 0.
         """
         from seq2attn.plotting.attention import draw_map
 
         # drawn as an attention map, with a row for each patched step or source position, and a
         # column for each step of the answer
-        answer, rows = self.answer, self.answer.output_symbols
-        if self.quantity == "encoder.states":
-            rows = answer.source_symbols
+        answer = self.answer
+        rows = answer.source_symbols if self.axis == "source" else answer.output_symbols
         drawn = AttentionMap(
             answer.source,
             answer.output,
             answer.output_symbols,
-            rows[: len(self.effect)],
+            rows[: len(self.effect)],  # those that both strings have
             tuple(map(tuple, self.effect.tolist())),
         )
         ax = axes_for(ax)

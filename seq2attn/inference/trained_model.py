@@ -261,7 +261,7 @@ def patch_map(
         steps = len(answer.output_ids)
         # (rows of this string, T); without the nan of longer ones
         effect = np.array([one[number, :steps] for one in effects[: ends[number]]])
-        maps.append(PatchMap(quantity, answer, other_answers[number], effect))
+        maps.append(PatchMap(quantity, axis, answer, other_answers[number], effect))
     return maps[0] if isinstance(text, str) else maps
 
 
