@@ -38,7 +38,7 @@ def check_randomness(subject: Subject) -> Found:
 
 
 def check_arguments(subject: Subject) -> Found:
-    """No part changes what it is given: tokens, lengths, masks, the memory or the state."""
+    """No part changes what it is given in place: tokens, lengths, masks, memory or state."""
     model, batch = subject.model, subject.batch
     yield from _changed(vars(batch), subject.forward)
     memory, state = model.encode(batch.source, batch.source_lengths)
@@ -47,7 +47,10 @@ def check_arguments(subject: Subject) -> Found:
 
 
 def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
-    """Yield which of the tensors in `given` a call changes."""
+    """Yield a finding for each tensor in `given` that a call changes in place.
+
+    given: what the call gets, by name.
+    """
     tensors = dict(_tensors(given))
     before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     call()
@@ -57,7 +60,10 @@ def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
 
 
 def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor in mappings and tuples, with the way to it, such as `memory.valid`."""
+    """Yield every tensor in nested mappings and tuples, after the way to it, `memory.valid`.
+
+    name: the way to `value`; empty at the top.
+    """
     if isinstance(value, Tensor):
         yield name, value
     if isinstance(value, tuple):
@@ -69,8 +75,9 @@ def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and are 0 on padding; a row in which no key is allowed passes no
-    gradient. If the normaliser says that its weights sum to one, `_row_sums` checks their rows.
-    Weights of a normaliser or history that is `signed` may be below 0, and sum to anything.
+    gradient to its scores. If the normaliser says that its weights sum to one, `_row_sums` checks
+    their rows. Weights of a normaliser or history that is `signed` may be below 0, and sum to
+    anything. Not checked without attention.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -82,7 +89,7 @@ def check_mask(subject: Subject) -> Found:
         yield "weights-below-0"
     if weights.masked_select(~subject.valid).any():
         yield "weight-on-padding"
-    for normaliser in subject.parts(Normaliser):
+    for normaliser in subject.parts(Normaliser):  # called alone, with no key allowed
         scores = subject.draw(B, L, subject.width).requires_grad_()
         total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
         (gradients,) = torch.autograd.grad(total, scores)
@@ -93,8 +100,9 @@ def check_mask(subject: Subject) -> Found:
 
 
 def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
-    """Yield wrong sums of rows of weights (B, L, S). A sum should be 1, or 0 where no key is
-    allowed. Where a window's factor or a history takes weight away, it should not be above 1.
+    """Yield wrong sums of rows of weights (B, L, S). A sum is right if it is 1, or 0, as where no
+    key is allowed (whether none is, is not looked up). Where a window's factor or a history takes
+    weight away, any sum up to 1 is right.
     """
     is_exact = attention.history.sums_to_one
     if attention.window is not None:
@@ -104,12 +112,12 @@ def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
         is_exact = is_exact and view.factor is None
     for total in weights.sum(dim=2).flatten().tolist():
         is_one_or_none = min(abs(total), abs(total - 1)) < 1e-4
-        if not is_one_or_none and (is_exact or total > 1):  # what takes weight away adds none
+        if not is_one_or_none and (is_exact or total > 1):
             yield "row-sum", total
 
 
 def check_steps(subject: Subject) -> Found:
-    """Single steps without gradients give what teacher forcing gives.
+    """Single steps without gradients give what teacher forcing gives, all steps in one call.
 
     A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
@@ -156,14 +164,16 @@ def check_training(subject: Subject) -> Found:
     """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
     no buffer that checkpoints leave out.
 
-    A resumed training would differ from an uninterrupted one otherwise, or could not be loaded.
+    Otherwise a resumed training would differ from an uninterrupted one, or its checkpoint could not
+    be loaded.
     """
     model = subject.model
     saved, parameters = model.state_dict(), set(model.parameters())
-    # what the first call makes is too late for the optimiser, and for loading a checkpoint
+    # parameters and buffers that this first call makes come too late: the optimiser does not know
+    # them, and a new model has no place for them when it loads a checkpoint
     subject.forward()
     model.train()
-    # a checkpoint leaves them out, so training must not change them
+    # buffers that a checkpoint leaves out
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     if not abs(loss) < torch.inf:  # nor NaN
@@ -188,10 +198,10 @@ def check_context(subject: Subject) -> Found:
     averaged with them.
 
     Contexts are caught by a hook. Not checked for several heads, nor for decoders that attend
-    several times at a position, or read no context.
+    several times at a position, or read no context: their `context` is `fixed`.
     """
     model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
-    if not isinstance(attention, Attention) or attention.context.fixed:  # reads no context
+    if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
     # (`append` returns None, which leaves the context as it is)
@@ -200,7 +210,7 @@ def check_context(subject: Subject) -> Found:
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
-    # what a history adds to a context follows the averaged values
+    # (B, L, Dv) without what a history adds to a context, which follows the averaged values
     context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
     if context.shape == averaged.shape:  # one head, and once at each position
         real = valid_mask(batch.decoder_lengths, L)
@@ -212,21 +222,22 @@ def check_state(subject: Subject) -> Found:
     """A cell's hidden state comes first: if another tensor of its state is bounded, so is the
     first.
 
-    (c, h) in place of (h, c) breaks this: c may grow, h = o * tanh(c) may not. So the rule takes
-    one step from a state that is `LARGE`.
+    (c, h) in place of (h, c) breaks this: of an LSTM, c may grow, and h = o * tanh(c) may not. So
+    the rule takes one step from a state of `LARGE` numbers, which only a tensor that is not bounded
+    keeps.
     """
     for cell in subject.parts(Cell):
         state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
         after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
         first, *others = [float(tensor.detach().abs().max()) for tensor in after]
-        # bounded means by 1, and 10 is far from that; of one tensor alone, there is no order
+        # bounded means by 1, and 10 is far above that; a single tensor has no order (`default`)
         if first > 10 and min(others, default=first) <= 1:
             yield "state-order"
 
 
 def check_points(subject: Subject) -> Found:
-    """A value passes through every point of the part (`Point`, where hooks may see and change
-    values), or hooks and caches would miss it.
+    """A value passes through every point of the parts that are checked (`Point`, where hooks may
+    see and change values), or hooks and caches would miss it.
     """
     points = {}  # the names of attributes, by the points in them
     for part in subject.parts():
@@ -246,7 +257,7 @@ def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
 
 
 def check_parameters(subject: Subject) -> Found:
-    """Every parameter of the part receives a gradient, unless it is frozen.
+    """Every parameter of the parts that are checked receives a gradient, unless it is frozen.
 
     A parameter without a gradient was forgotten in the formula.
     """
@@ -284,11 +295,12 @@ def check_gradients(subject: Subject) -> Found:
 
 
 def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Tensor]) -> bool:
-    """Return whether the gradient of results that depend on one number agrees, at 0, with a central
-    difference.
+    """Return whether the gradient of results that depend on one number agrees, where that is 0,
+    with a central difference.
 
-    results: of that number, a tensor of any shape. draw: gives random numbers of a shape; with such
-        numbers as factors, the results are summed, so that the gradient is one number, too.
+    results: given that number, a tensor (), returns a tensor of any shape. draw: returns random
+        numbers of a shape; with such numbers as factors, the results are summed, so that the
+        gradient is one number, too.
     """
     zero = torch.zeros_like(draw()).requires_grad_()  # () of the type that `draw` gives
     here = results(zero)

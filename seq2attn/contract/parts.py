@@ -43,8 +43,10 @@ ALL_STEPS_AT_ONCE = {
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Check a part with these options, up to the first rule that it breaks. Returns, for
-    each rule by name, how the part breaks it, or an empty string if it does not.
+    """Check a part with these options, up to the first rule that it breaks. Returns, for each rule
+    that was checked, by name, how the part breaks it, or an empty string if it does not.
+
+    kind, name: those of the part in its registry, such as "score" and "dot".
 
     A task or a loss is checked by itself, another part in tiny models of several settings. `shape`
     is checked in float32, as in training, the others in float64.
@@ -79,7 +81,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
     def results_with(**changed: Any) -> list[Tensor]:
-        """Return what the part computes with other values of some options."""
+        """Return what the part computes with other values of some options, in every variant."""
         results = []
         for settings in variants:
             results += _results(make(settings, torch.float64, **changed))
@@ -99,7 +101,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """Raise `Seq2AttnError` if a part of a plug-in that `config` chose breaks its contract, in the
-    model of `config` or in the one that computes all steps at once.
+    model of `config` or in the same with `ALL_STEPS_AT_ONCE`.
 
     What training then computes does not depend on this: models are made anew and thrown away, and
     torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
@@ -118,8 +120,9 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
 def _foreign_checks(
     config: Config, task: Task, device: torch.device
 ) -> Iterator[tuple[Sequence[type], Rules, Callable[[], Any]]]:
-    """Yield classes of plug-ins that `config` chose, the rules for them, and a function that makes
-    what a rule is checked on: always a new model, as a rule may change it.
+    """Yield classes of plug-ins that `config` chose, the rules for them, and a function that
+    returns what a rule is checked on: the task, a loss, or a new model at each call, as a rule may
+    change it.
     """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
@@ -142,9 +145,11 @@ def _foreign_checks(
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
     """Return how the subject breaks a rule, in one line; the empty string if it does not. An
     exception in the rule counts as a breach, too. Too little memory and Ctrl-C are raised: they are
-    no fault of the part. The rule draws random numbers of seed 0.
+    no fault of the part. The rule draws random numbers of seed 0; torch's generators stay as they
+    are.
 
-    part: the class whose file and line the reason names, if given.
+    part: the class whose file and line the reason names; None: it names none. device: that of the
+    subject.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
@@ -152,7 +157,7 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
             finding = first(rule, subject)
             if finding is None:
                 return ""
-            error, reason = None, finding.text
+            error, reason = None, finding.text  # None: nothing was raised
         except KeyboardInterrupt:
             raise
         except BaseException as raised:  # such as SystemExit, by which a part would end everything
@@ -172,27 +177,28 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Find the options whose other values change no result.
+    """Yield the options of which other values are allowed, and none changes any result.
 
-    results_with: returns what the part computes with other values of some options. chosen: the
-    options and their usual values.
+    results_with: returns what the part computes, given other values of some options by name.
+    chosen: the options and their usual values.
     """
     expected = results_with()
     for option, usual in chosen:
         effects = []
         for value in _other_values(usual):
-            with contextlib.suppress(Exception):  # the option does not allow this value
+            with contextlib.suppress(Exception):  # raised for a value that is not allowed
                 results = results_with(**{option: value})
                 effects.append(not all(map(torch.equal, expected, results)))
-            if any(effects):
+            if any(effects):  # one value that has an effect is enough
                 break
-        if effects and not any(effects):  # without any, no other value is known
+        if effects and not any(effects):  # none at all: no other value is known, or allowed
             yield "option", option
 
 
 def _other_values(value: Any) -> list[Any]:
-    """Return other values that an option may have; none for texts. The option may refuse some of
-    them, such as halves, so there are several.
+    """Return other values that an option with this value may have: for a truth value the other one,
+    for a number or None several numbers, some of which the option may refuse, such as halves; for a
+    text an empty list.
     """
     if isinstance(value, str):
         return []
@@ -203,9 +209,11 @@ def _other_values(value: Any) -> list[Any]:
 
 
 def _results(subject: Any) -> list[Tensor]:
-    """Return what a task draws, a weighted loss, or what a model computes in evaluation and in
-    training: all that another value of an option may change. Seeds are fixed, so that nothing else
-    changes it.
+    """Return what a task draws, a weighted loss, or a model's weights and what it computes in
+    evaluation and in training: all that another value of an option may change. Seeds are fixed, so
+    that nothing else changes it.
+
+    subject: a `Task`, a `Loss` or a `Subject`.
     """
     torch.manual_seed(0)
     if isinstance(subject, Loss):

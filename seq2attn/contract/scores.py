@@ -37,23 +37,23 @@ class KnownScore:
 
 
 def known_scores(plugins: Sequence[str] = ()) -> list[KnownScore]:
-    """Return the registered scores, those of these plug-ins' files too. Options that are whole
-    numbers count as numbers of components.
-    """
+    """Return all registered scores, those among them that the files `plugins` register."""
     load_plugins(plugins)
     known = []
     for entry in SCORES:
         fields = entry.options.model_fields.items()
-        # `int`, or `int | None`
+        # whole numbers, `int` or `int | None`, are taken for numbers of components
         sizes = [name for name, field in fields if "int" in str(field.annotation)]
-        is_built_in = isinstance(entry.implementation, str)  # a plug-in registers its class
+        # (the package's own are registered by their names, those of plug-ins as classes)
+        is_built_in = isinstance(entry.implementation, str)
         known.append(KnownScore(entry.name, entry.equal_widths, is_built_in, sizes))
     return known
 
 
 def scored(name: str) -> tuple[Any, ...]:
     """Return queries (B, L, D), keys (B, S, D), the scores (B, L, S) that the registered score
-    `name` gives them, with its default options and without biases, and its parameters.
+    `name` gives them, with its default options and biases of 0, and a list of its parameters. All
+    are drawn with seed 0.
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)

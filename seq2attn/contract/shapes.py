@@ -43,7 +43,9 @@ def check_shape(subject: Subject) -> Found:
 
 
 def _results(subject: Subject) -> Results:
-    """Yield what the parts to check return, each called alone, and then what the model returns."""
+    """Yield what the parts to check return, each called alone on drawn numbers, and then what the
+    model returns.
+    """
     draw, width = subject.draw, subject.width
     full = (B, L, width)  # of scores and weights
     for score in subject.parts(Score):
@@ -55,7 +57,8 @@ def _results(subject: Subject) -> Results:
     for window in subject.parts(Window):
         query = draw(B, L, window.query_width)
         allowed, factor = window(query, subject.batch.source_lengths, width, 0)
-        yield "allowed", allowed * draw(1), full  # as numbers of the model's type
+        # `allowed` is of bool: a product is of the model's type, which `check_shape` expects
+        yield "allowed", allowed * draw(1), full
         if factor is not None:
             yield "factor", factor, full
     for cell in subject.parts(Cell):
@@ -66,7 +69,9 @@ def _results(subject: Subject) -> Results:
 
 
 def _model_results(subject: Subject) -> Results:
-    """Yield what the model and its encoder return, whichever parts are checked."""
+    """Yield what the encoder, the initial state and the whole model return, whichever parts are
+    checked.
+    """
     model, batch, width = subject.model, subject.batch, subject.width
     encoded = model.encoder(batch.source, batch.source_lengths)
     yield "encoder states", encoded.states, (B, width, model.encoder.width)

@@ -66,8 +66,9 @@ class Subject:
         return torch.randn(shape, dtype=like.dtype, device=like.device)
 
     def results_of(self, decoded: Decoded) -> Tensor:
-        """Return logits and weights side by side, (B, L, V + S), those on more padding than the
-        subject's own batch has left out; logits alone, (B, L, V), of a model without attention.
+        """Return logits and weights side by side, (B, L, V + S), without weights on padding beyond
+        the S tokens of the subject's own batch; of a model without attention logits alone,
+        (B, L, V).
         """
         logits, weights, _ = decoded
         if weights is None:
@@ -75,8 +76,8 @@ class Subject:
         return torch.cat([logits, weights[..., : self.width]], dim=2)
 
     def forward(self, batch: Batch | None = None) -> Tensor:
-        """Return `results_of` teacher forcing, (B, L, V + S): 0 past a row's end, where they are
-        undefined.
+        """Return `results_of` teacher forcing on a batch, by default the subject's own: (B, L,
+        V + S), with 0 past a row's end, where the model's are undefined.
         """
         batch = batch or self.batch
         results = self.results_of(self.model(batch))
@@ -84,8 +85,8 @@ class Subject:
         return results.masked_fill(~real.unsqueeze(2), 0)
 
     def other_padding(self) -> Iterator[Batch]:
-        """Yield the batch twice with another token in its padding: first with `EXTRA` positions of
-        padding more, then as wide as it is.
+        """Yield the batch twice with the token `GARBAGE` as its padding: first with `EXTRA`
+        positions of padding more, then as wide as it is.
         """
         batch = self.batch
         wider = pad(batch.source, (0, EXTRA))
@@ -104,14 +105,17 @@ class Subject:
 def make_subject(
     config: Config, task: Task, classes: Sequence[type], dtype: torch.dtype, device: torch.device
 ) -> Subject:
-    """Build a new model, and strings of several lengths, so that there is padding, whatever the
-    task would draw. Torch's generator stays as it is: `build_model` forks it.
+    """Build a new model of `config` in evaluation mode, and random strings of the task's symbols
+    with the lengths `LENGTHS`, so that there is padding. Torch's generator stays as it is:
+    `build_model` forks it.
+
+    classes: of the parts to check.
     """
     model = build_model(config, task).to(device, dtype).eval()
     assert isinstance(model, Reverser)
     for part in model.modules():
         if isinstance(part, Attention):
-            # whatever the config says: otherwise results depend on padding, as rules forbid
+            # whatever the config says: without it results depend on padding, which rules forbid
             part.mask_padding = True
     random = Random(0)
     sources = range(len(SPECIAL), len(task.source_vocabulary))

@@ -29,8 +29,8 @@ CPU = torch.device("cpu")
 
 
 def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
-    """Vocabularies are set, and examples are right: those of training lengths, then those of the
-    shortest, the longest and each of `lengths` alone (None: each length of training).
+    """Vocabularies and lengths are set, and examples are right: those of training, then those of
+    the shortest length, the longest and each of `lengths` alone (None: each length of training).
     """
     for name in ("source_vocabulary", "target_vocabulary"):
         if not isinstance(getattr(task, name, None), Vocabulary):
@@ -38,7 +38,7 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
     if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
         yield "task-lengths", low, high
-    # each once, in this order; None: lengths as in training
+    # each once, in this order; None: examples of mixed lengths, as in training
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
         yield from _check_examples_of(task, length)
 
@@ -55,8 +55,8 @@ def check_lengths(task: Task) -> Found:
 
 
 def check_randomness(task: Task) -> Found:
-    """Examples are drawn from the generator, and depend on nothing else: those that `_draw` draws
-    with the same seed are the same.
+    """Examples are drawn from the generator, and depend on nothing else: drawn again by `_draw`,
+    with the same seed, they are the same.
     """
     random = torch.Generator().manual_seed(0)  # as `_draw` does
     before = random.get_state()
@@ -64,14 +64,17 @@ def check_randomness(task: Task) -> Found:
     if torch.equal(before, random.get_state()):
         yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
-        # None: without an alignment
+        # (examples without an alignment have None)
         is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
         if not is_same:
             yield "draws-differ", name
 
 
 def check_answer(task: Task, length: int | None = None) -> Found:
-    """`answer`, where it knows one, gives the target and the alignment of the examples."""
+    """`answer`, where it knows one, gives the target and the alignment of the examples.
+
+    length: of their sources; None: as in training.
+    """
     examples = _draw(task, length)
     for row in range(DRAWN):
         source = examples.source[row, : examples.source_lengths[row]]
@@ -94,13 +97,13 @@ def check_training(task: Task) -> Found:
     """A model takes a training step on the task, and is evaluated on its shortest and longest
     strings.
     """
-    # (the default config has source_eos, too)
+    # (the model of the default config reads `<eos>`, so the batch has it, too)
     subject = make_subject(Config(), task, [], torch.float32, CPU)
     batch = make_batch(_draw(task), source_eos=True)
     yield from models.check_training(replace(subject, batch=batch))
     predictor = Predictor(subject.model.eval(), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
-    # only to see whether it raises
+    # what is measured does not matter, only whether it raises
     evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
 
 
@@ -110,8 +113,8 @@ def _draw(task: Task, length: int | None = None) -> Examples:
 
 
 def _check_examples_of(task: Task, length: int | None) -> Found:
-    """Check examples of this length, or of training lengths: types, shapes, ids, padding, lengths
-    and alignment. No target may be longer than `target_length` of its source says.
+    """Check examples of this length (None: of training lengths): types, shapes, ids, padding,
+    lengths and alignment. No target may be longer than `target_length` of its source says.
     """
     call = _call(length)
     examples = _draw(task, length)
@@ -137,7 +140,11 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
 
 
 def _check_alignment(call: str, examples: Examples, alignment: Tensor) -> Found:
-    """Check that each character of a target is aligned with a place in its source."""
+    """Check the alignment (DRAWN, T) of examples: a position in the source for each character of a
+    target, and -1 past its end.
+
+    call: the call that drew them, for findings.
+    """
     shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
     if shape != expected:
         yield "alignment-shape", call, shape, expected
@@ -174,7 +181,8 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
 
 
 def check_loss(loss: Loss) -> Found:
-    """The loss is one number with right gradients, and outputs past a string's end do not matter.
+    """The loss is one number with right gradients, the same in each call, and outputs past a
+    string's end do not matter.
 
     It is given attention weights, and an alignment, only if it says that it needs them.
     """
@@ -186,7 +194,7 @@ def check_loss(loss: Loss) -> Found:
         yield "loss-constant"
     if differ(compute(logits, scores), value):  # the same call once more
         yield "loss-state"
-    past = (batch.decoder_output == PAD).unsqueeze(2)
+    past = (batch.decoder_output == PAD).unsqueeze(2)  # (B, L, 1)
     # any numbers, other than those that were drawn
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     if differ(again, value):
@@ -205,10 +213,10 @@ def check_loss(loss: Loss) -> Found:
 
 def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:
     """Return the loss as a function of logits (B, L, V) and scores (B, L, S), its batch, and drawn
-    logits and scores. The function gives the loss weights, their alignment and what else it asks
-    for only if the loss says that it needs them.
+    logits and scores. The function gives the loss the weights of these scores, and what else it
+    asks for, only if it says that it needs them; the batch has an alignment only if it needs one.
     """
-    # ids of symbols, for V = 7; of two lengths, so that there is padding
+    # B = 2 pairs of ids of symbols (V = 7), of two lengths, so that there is padding
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))

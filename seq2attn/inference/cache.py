@@ -59,7 +59,11 @@ class Cache(dict[str, NDArray[Any]]):
         axes: Mapping[str, Axes],
         lengths: Mapping[str, Any],
     ) -> None:
-        """Keep arrays by the names of their quantities; axes: what each dimension of one counts."""
+        """Keep the arrays.
+
+        arrays, axes: name of a quantity -> its array, and what each dimension of that counts.
+        lengths: as the attribute says.
+        """
         super().__init__(arrays)
         self._axes = axes
         self.lengths = lengths
@@ -123,24 +127,25 @@ class Collector:
         self._visits[point].append((at.positions, by_row(point.axes, value)))
 
     def end_batch(self, indices: Sequence[int]) -> None:
-        """Assign what was kept since the last call to the strings with these indices, which have
-        the same length.
+        """Assign what was kept since the last call to the strings with these indices: the B rows of
+        a batch, in order, whose sources have one length.
         """
         for name, group in self._groups.items():
             found = []  # (B, rows, ...) of each point that a value has passed in this batch
             for point in group:
                 if point in self._visits:
                     found.append(by_position(name, self._visits[point]))
-            if found:
+            if found:  # (no value may have passed the points of this name)
                 # (B, rows, ...); (B, rows, points, ...) where several points share the name
                 joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
         self._visits.clear()
 
     def cache(self, answers: Sequence[Answer]) -> Cache:
-        """Return the cache of all strings.
+        """Return the cache of all strings of all batches.
 
-        answers: to the strings, in order; they say where each string ends in the arrays.
+        answers: those to the strings, by their indices; they say where each string's steps and
+            source positions end in the arrays.
         """
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
@@ -164,8 +169,8 @@ class Collector:
 
 
 def _joined(batches: Sequence[Batch], count: int) -> NDArray[Any]:
-    """Return the arrays of all batches as one, (count, ...): along each axis as long as the longest
-    of them, and blank beyond the end of the others.
+    """Return the arrays of all batches as one for `count` strings, (count, ...): along each axis as
+    long as the longest of them, and blank (`_blank`) beyond the end of the others.
     """
     longest = np.max([values.shape[1:] for _, values in batches], axis=0)
     _, first = batches[0]
@@ -183,16 +188,16 @@ def _blank(array: NDArray[Any]) -> float | bool:
 
 
 def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
-    """Join the rows (B, L, ...) of several calls by their positions: (B, last position + 1, ...),
-    nan where there is none.
+    """Join the rows (B, L, ...) of several calls in the order of their positions: (B, last position
+    + 1, ...), with nan, or False, at positions without a row.
 
-    Raises `Seq2AttnError` for two rows of one position.
+    name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
     """
-    order: list[int] = []
+    order: list[int] = []  # the position of each row of `joined`
     for positions, _ in visits:
         order += positions
     joined = torch.cat([rows for _, rows in visits], dim=1)
-    if order == list(range(len(order))):  # nearly always
+    if order == list(range(len(order))):  # nearly always: no position is missing or out of order
         return joined
     position, count = Counter(order).most_common(1)[0]
     if count > 1:

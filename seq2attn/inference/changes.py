@@ -84,13 +84,14 @@ class Changes:
                 )
 
     def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
-        """Return the hooks that make these changes while source (B, S), lengths (B,), is decoded,
-        in order.
+        """Return the hooks that make these changes while source ids (B, S) of lengths (B,) are
+        decoded, in the order in which those of one place run. S counts padding, too. (`write` is
+        not among them: decoding itself makes that change.)
 
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
-        known = places(model)
-        self._check_patches(known)  # first: the next looks up the names in `known`
+        known = places(model)  # by the names of their points
+        self._check_patches(known)  # first: the next looks up the names of patches in `known`
         self._check_positions(known, source.size(1))
         self._check_sums()
         by_name = self.of_attention(source, lengths)
@@ -104,7 +105,9 @@ class Changes:
         return hooks
 
     def of_attention(self, source: Tensor, lengths: Tensor) -> dict[str, Hook]:
-        """Return the hooks of attention's points by their names, in order."""
+        """Return the hooks that make the changes of attention, all but patches, by the names of
+        their points, in the order in which a model passes these. source (B, S), lengths (B,).
+        """
         by_name: dict[str, Hook] = {}
         if self.mask_padding is not None:
             valid = valid_mask(lengths, source.size(1))  # (B, S)
@@ -120,7 +123,11 @@ class Changes:
         return by_name
 
     def _check_patches(self, known: Mapping[str, list[Place]]) -> None:
-        """Raise `Seq2AttnError` for a name whose value cannot be replaced."""
+        """Raise `Seq2AttnError` for a name in `patch` whose value cannot be replaced, or that this
+        model does not have.
+
+        known: the places of the model by their names.
+        """
         allowed = []
         for name, (place, *_) in known.items():  # the places of a name are alike in this
             if place.point.axes and not place.point.fixed:  # without axes, it has no rows
@@ -133,8 +140,10 @@ class Changes:
                 )
 
     def _check_positions(self, known: Mapping[str, list[Place]], width: int) -> None:
-        """Raise `Seq2AttnError` for positions that a source of `width` tokens, with its padding,
-        lacks.
+        """Raise `Seq2AttnError` for positions that a source of `width` tokens, its padding
+        included, lacks.
+
+        known: the places of the model by their names, those in `patch` among them.
         """
         positions = [position for _, position in self.force]
         for where in self.ban:
@@ -142,7 +151,7 @@ class Changes:
         for (name, index), row in self.patch.items():
             of_source = row_axis(known[name][0].point.axes) == "source"
             one_for_all = np.ndim(row) <= row_dimensions(known[name])
-            # where each string has a row of its own, some strings may end before this position
+            # (where each string has a row of its own, some may end before this position, with nan)
             if of_source and one_for_all:
                 positions.append(index)
         for position in positions:
@@ -163,7 +172,9 @@ class Changes:
                 )
 
     def written(self, vocabulary: Vocabulary) -> dict[int, int]:
-        """Return step -> the id that is written there. `<eos>` ends the output."""
+        """Return step -> the id in the target's `vocabulary` that is written there; that of `<eos>`
+        ends the output. Raises `Seq2AttnError` for a symbol that is unknown or has two meanings.
+        """
         ids = {}
         for step, symbol in self.write.items():
             # the ids that may be meant: `symbol` is an id itself, or the text of one or two
@@ -236,11 +247,11 @@ def valid_hook(replacement: Tensor) -> Hook:
 
 
 def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
-    """Set the weights (..., S) that are `forced` to `values`, and scale the others of a row so that
-    the row sums to 1.
+    """Return weights (..., S) in which those that are `forced` are `values`, and the others of each
+    row are scaled so that the row sums to 1.
 
-    Where the others are all 0 they stay 0. A row in which none is set is unchanged, whatever its
-    sum.
+    Where the others are all 0 they stay 0. A row in which none is forced is unchanged, whatever its
+    sum. forced, of bool, and values broadcast to the shape of the weights.
     """
     others = weights.masked_fill(forced, 0.0)
     left = 1 - values.masked_fill(~forced, 0.0).sum(dim=-1, keepdim=True)  # (..., 1) for the others
@@ -257,15 +268,19 @@ def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
 def patch_hooks(
     name: str, index: int, donors: ArrayLike, group: Sequence[Place]
 ) -> Iterator[tuple[Place, Hook]]:
-    """Yield the hooks that replace one row of what a model computes at the places of a name.
+    """Yield the hooks that replace one row of what a model computes at the places of a name, each
+    with its place. Raises `Seq2AttnError` for donors that are not numbers.
 
+    index: of the row: a step of the output, or a position of the source. group: all places of that
+        name.
     donors: one row for all strings, or a row for each string, where a row of nan patches nothing.
         Where several places share the name, such as those of heads, a row is an array with a row
         for each place.
     """
     values = np.asarray(donors)
     one_each = values.ndim > row_dimensions(group)
-    fits = values.dtype.kind in "fiub" and not np.isinf(values).any()  # numbers, or True and False
+    # kinds of NumPy: floating-point and whole numbers, and bool
+    fits = values.dtype.kind in "fiub" and not np.isinf(values).any()
     if not fits or (not one_each and np.isnan(values).any()):
         raise Seq2AttnError(
             f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
@@ -305,8 +320,10 @@ class Patch:
     """how many share the name"""
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
-        """Return the value with row `index` of each string replaced by its donor, except where that
-        is a row of nan. Infinity has been refused before.
+        """Return a copy of the value (B, ...) with row `index` of each string replaced by its
+        donor, except where that is a row of nan; the value itself if it does not have that row.
+        Raises `Seq2AttnError` for a row with nan among numbers. (`patch_hooks` has refused
+        infinity.)
         """
         if self.index not in at.positions:
             return value
@@ -325,10 +342,10 @@ class Patch:
         return value
 
     def _donated(self, rows: Tensor, at: At) -> Tensor:
-        """Return what takes the place of these rows (B, ...), each of one string. Raises
-        `Seq2AttnError` if donors have another shape, or are too few.
+        """Return what takes the place of these rows (B, ...), each that of one string, in the same
+        shape and dtype. Raises `Seq2AttnError` if donors have another shape, or are too few.
         """
-        # which donor each row of the batch takes, (B,)
+        # (B,) which donor each row takes: its string's, or the only one
         strings = at.strings if self.one_each else torch.zeros_like(at.strings)
         last = int(strings.max())
         if last >= len(self.donors):
@@ -339,9 +356,10 @@ class Patch:
         new = self.donors[strings]  # (B, places, ...)
         if row_axis(at.axes) == "step" and at.axes[-1] == "source":
             # A row has a number for each source position. Rows of many strings are as long as the
-            # longest source, with nan past the end of a shorter one: cut that off.
+            # longest source, with nan past the end of a shorter one: cut that off. (Numbers there
+            # are a row of the wrong length, which is refused below.)
             width = rows.size(-1)
-            if new[..., width:].isnan().all():  # or there is nothing behind `width`
+            if new[..., width:].isnan().all():  # also True if nothing is behind `width`
                 new = new[..., :width]
         shape = (self.place_count, *rows.shape[1:])
         found = tuple(new.shape[1:])

@@ -100,28 +100,29 @@ def greedy_decode(
     write: Mapping[int, int] | None = None,
     steps: Steps = range,
 ) -> Decoding:
-    """Emit the likeliest token that `model.choices` allows until each row has emitted `<eos>`, or
-    for `max_steps`.
+    """Emit at each step the likeliest token that `model.choices` allows, until each of B rows has
+    emitted `<eos>`, at most `max_steps` times. Returns a `Decoding` with one output per source.
 
-    source (B, S) ids, right-padded; lengths (B,). write: step, from 0 -> the id that is emitted
-    there in place of the likeliest. steps: given `max_steps`, yields the number of each step, and
-    may show progress. Raises `Seq2AttnError` where the logits are not numbers.
+    source (B, S) ids, right-padded; lengths (B,). keep_weights: return the attention weights, too.
+    write: step, from 0 -> the id that all rows emit there in place of the likeliest. steps: given
+    `max_steps`, yields the number of each step, and may show progress. Raises `Seq2AttnError` if
+    logits are nan in a row that has not ended.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
-    # which rows have emitted <eos>, and which have had logits that are nan
+    # (B,) which rows have emitted <eos>, and which had logits that are nan before that
     # (the same tensor at first, which nothing changes in place)
     finished = undefined = torch.zeros_like(lengths, dtype=torch.bool)
-    # allocated once: growing it at each step fragments memory
+    # (B, max_steps), allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
     weights = []
     for position in steps(max_steps):
         decoded, state = model.step(token, state, memory)
         largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
         undefined = undefined | (largest.isnan() & ~finished)  # the maximum is nan if one logit is
-        if write and position in write:  # it may be `<eos>`, which ends the output
+        if write and position in write:  # the id may be that of `<eos>`, which ends the output
             token = torch.full_like(token, write[position])
-        token = token.masked_fill(finished, EOS)
+        token = token.masked_fill(finished, EOS)  # past an end, whatever is likeliest
         emitted[:, position] = token
         if keep_weights and decoded.weights is not None:
             weights.append(decoded.weights)
@@ -137,8 +138,8 @@ def greedy_decode(
 
 
 def _need_numbers(undefined: Tensor) -> None:
-    """Raise `Seq2AttnError` if a row has logits that are not numbers: none of them is the
-    largest.
+    """Raise `Seq2AttnError` if any row of `undefined`, of bool, is True: its logits are nan, and
+    none of them is the largest.
     """
     if undefined.any():
         raise Seq2AttnError(
@@ -189,8 +190,8 @@ def beam_decode(
     keep_weights: bool = False,
     steps: Steps = range,
 ) -> Decoding:
-    """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,); steps: as for
-    `greedy_decode`.
+    """Find the best K hypotheses, K = `search.width`, for source (B, S) ids, right-padded, of
+    lengths (B,). The other arguments and the error are those of `greedy_decode`.
 
     A finished hypothesis stays in the beam with its score while fewer than K others are better; the
     search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the
@@ -220,9 +221,9 @@ def beam_decode(
         logs = model.choices(decoded.logits.log_softmax(dim=2), memory)  # (BK, 1, V) ln p
         finished = (emitted == EOS).any(dim=1)  # (BK,)
         extended = totals.view(-1, 1) + _only_end(logs.squeeze(1), finished)  # (BK, V)
-        # |Y| of an extension: the tokens before it, and one, which is new or a finished one's
-        # <eos>. <sos> is counted in place of that one.
-        counts = (emitted != EOS).sum(dim=1)  # (BK,)
+        # (BK,) |Y| of the extensions of each hypothesis: its tokens before an <eos>, and one more,
+        # the new token or its <eos>. (`emitted` has that many, as it begins with <sos>.)
+        counts = (emitted != EOS).sum(dim=1)
 
         # keep the best K of the KV extensions of each source; stable: of equal scores the first
         scores = search.score(extended, counts.unsqueeze(1)).view(len(totals), -1)  # (B, KV)
@@ -234,7 +235,7 @@ def beam_decode(
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
         if keep_weights and decoded.weights is not None:  # those of the parents go along
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
-        # (a finished one has got another <eos>); those that do not exist have nothing to finish
+        # all have ended (each step gives a finished one another <eos>), or do not exist
         if ((tokens == EOS) | totals.isneginf()).all():
             break
         state = model.select(state, rows)
@@ -242,6 +243,7 @@ def beam_decode(
     _need_numbers(totals.isnan())
     tokens = emitted[:, 1:].view(*totals.shape, -1)  # (B, K, T)
     kept = weights[0].view(*tokens.shape, -1) if weights else None  # (B, K, T, S)
+    # |Y| of the hypotheses that the last step kept is that of their parents' extensions
     return Decoding(tokens, kept, totals, search.score(totals, counts[rows].view_as(totals)))
 
 
@@ -275,7 +277,9 @@ class Ensemble(Model):
         return memories, states
 
     def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        """Let each model decode, and return the logarithm of their mean probabilities as logits."""
+        """Let each model decode; return the logarithm of their mean probabilities as logits
+        (B, L, V), and their mean weights (B, L, S), or None if one of them has none.
+        """
         logs, weights, states = [], [], []
         for model, own_state, own_memory in zip(self.models, state, memory, strict=True):
             decoded, after = model.steps(tokens, own_state, own_memory)

@@ -37,21 +37,23 @@ def evaluate(
     errors: bool = False,
     watch: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Measure `samples` strings of each family and length.
+    """Measure `samples` strings of each family and length: a row of the evaluation for each metric
+    of each of these.
 
     The strings depend only on seed, task, family and length: every model is tested on the same
-    ones. Raises `Seq2AttnError` for a family that the task does not have.
+    ones. Raises `Seq2AttnError` for a family or length that the task does not have.
 
     errors: True to keep the wrong answers; otherwise memory does not grow with `samples`.
-    watch: called after each length of a family.
+    watch: called after each length of a family; may raise to stop.
     """
-    predictor.task.check_evaluation(families, ())  # a length is refused where it is drawn
+    # of lengths nothing is checked here: the task refuses one when its strings are drawn
+    predictor.task.check_evaluation(families, ())
     rows: list[Row] = []
     wrong: list[PairAnswer] = []
 
     for family, length in product(families, lengths):
-        totals: dict[str, float] = defaultdict(float)
-        first = 0
+        totals: dict[str, float] = defaultdict(float)  # metric -> its sum over the strings
+        first = 0  # the number of the next string
         for batch in _batches(predictor, family, length, samples, seed):
             numbers = range(first, first + len(batch.source))
             first = numbers.stop
@@ -84,7 +86,8 @@ def evaluate_pairs(
     *,
     tokens: bool = False,
 ) -> Evaluation:
-    """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
+    """Measure the model on pairs, at least one: error rates and loss of all, and the other metrics
+    by source length. The evaluation keeps an answer to each source, too.
 
     What is counted, a word, is a different source, or with `tokens` a pair. If a source has several
     right answers, the model's is compared with the one closest to it. Confidence intervals treat
@@ -98,7 +101,7 @@ def evaluate_pairs(
         error_rates(found) | {"loss": loss},  # the loss is of all pairs, whichever counts
         sum(counts),
         length=None,
-        trained=True,  # lengths that were not trained have an asterisk; this row is of all
+        trained=True,  # False would mark a length that was not trained; this row is of all lengths
         family=None,
         independent=effective_count(counts),
     )
@@ -124,8 +127,11 @@ def evaluate_pairs(
 
 
 def _one_of_each_source(answers: Sequence[PairAnswer], *, tokens: bool) -> dict[int, PairAnswer]:
-    """Return one of the answers to each source by its index: that of the pair whose right answer is
-    closest to it. The model wrote the same for all pairs of a source; only what is right differs.
+    """Return one of the answers to each source by its index: that of the pair whose right answer
+    takes the fewest edits. The model wrote the same for all pairs of a source; only what is right
+    differs.
+
+    tokens: True to count each pair as a word (`words`), False to count each source.
     """
     by_source: dict[str, list[int]] = defaultdict(list)  # the pairs of each source
     for index, answer in enumerate(answers):
@@ -146,7 +152,8 @@ def _measure_pairs(
     predictor: Predictor,
     pairs: Sequence[Pair],
 ) -> tuple[list[PairAnswer], dict[str, Tensor], float]:
-    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol.
+    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol, in
+    nats.
 
     Pairs are measured in batches of sources of one length; results are in the order of the pairs.
     """
@@ -182,7 +189,8 @@ def _measure_pairs(
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
-    """Compute the word and the symbol error rate, and the share of answers cut off.
+    """Compute the word and the symbol error rate, and the share of answers cut off, by the names of
+    these metrics; the symbol error rate with its interval.
 
     An answer counts `words` times, since several lines of a file may share it.
     """
@@ -206,18 +214,20 @@ def _batches(
     samples: int,
     seed: int | str,
 ) -> Iterator[Batch]:
-    """Yield `samples` examples of one family and length. They are drawn in blocks, so that a larger
-    sample begins with the examples of a smaller one.
+    """Yield `samples` examples of one family and length in batches on the predictor's device. They
+    are drawn in blocks, so that a larger sample begins with the examples of a smaller one.
     """
-    rows = predictor.rows_at_once(length, all_steps=True)  # of each batch, parts of a block
-    block = max(1, min(BLOCK, CELLS // length))  # whatever `samples` is: blocks are drawn whole
+    rows = predictor.rows_at_once(length, all_steps=True)  # of a batch, which is part of a block
+    # of a block: it does not depend on `samples`, since blocks are drawn whole
+    block = max(1, min(BLOCK, CELLS // length))
 
     for first in range(0, samples, block):
-        # `random` is older than families, and its strings are still those of then
+        # (the family `random` is left out, so that its strings stay those of versions that had no
+        # families yet)
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        # a whole block if so many are still wanted, else its first rows
+        # the whole block if at least so many are still wanted, else its first rows
         drawn = predictor.batch(examples).select(slice(samples - first))
 
         for start in range(0, len(drawn.source), rows):
@@ -235,7 +245,9 @@ def _measure(
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
     Exact match is of the whole output; the others are means over the characters of the right one.
-    outputs: (B, T) ids that the model has written, if that is known already.
+    Losses are -ln p of symbols under teacher forcing, in nats, that of `<eos>` included.
+
+    outputs: (B, T) ids that the model has written, if they are known already; None: decode.
     """
     targets = batch.decoder_output  # (B, L) characters, <eos>, padding
     is_character = targets > EOS  # neither <eos> nor padding
@@ -249,7 +261,8 @@ def _measure(
         steps = targets.size(1) if predictor.search is None else None
         decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
         outputs = decoding.tokens[:, 0]
-    missing = targets.size(1) - outputs.size(1)  # below 0: `pad` cuts the outputs
+    # how many columns outputs lack; if it is below 0, `pad` cuts off so many
+    missing = targets.size(1) - outputs.size(1)
     is_right = F.pad(outputs, (0, missing), value=PAD) == targets  # (B, L)
 
     of_characters = {
@@ -284,8 +297,8 @@ def _wrong_answers(
     numbers: Sequence[int],
     length: int,
 ) -> Iterator[PairAnswer]:
-    """Yield the answers to these rows of a batch of sources of `length` symbols: decoded once
-    more, this time to the end.
+    """Yield the answers to these rows of a batch of sources of `length` symbols, beside the right
+    ones. They are decoded once more, this time to the end.
 
     numbers: the index of each row of the batch among all strings, which hooks are told.
     """
@@ -307,8 +320,8 @@ def _compare(
     pairs: Iterable[Pair],
     answers: Iterable[Answer],
 ) -> Iterator[PairAnswer]:
-    """Yield the answers to the sources of pairs beside their targets, with the edits between
-    them.
+    """Yield the answers to the sources of pairs beside their targets, the right answers, with the
+    edits that turn these into the model's.
     """
     write = task.target_vocabulary
     for (source, target), answer in zip(pairs, answers, strict=True):

@@ -58,8 +58,8 @@ def output_bound(task: Task, length: int) -> int:
 
 
 def _blocks(sources: Iterable[Source], limit: int) -> Iterator[list[Source]]:
-    """Yield lists of sources, in order: each ends as soon as it has `limit` symbols, the last one
-    with what is left, perhaps nothing.
+    """Yield lists of sources, in order: each ends with the source that brings it to `limit` symbols
+    or more, the last one with what is left, perhaps nothing.
     """
     block: list[Source] = []
     symbols = 0
@@ -95,8 +95,9 @@ class Predictor:
         self.model.to(self.device)
 
     def read(self, text: str) -> Source:
-        """Return a text as the model reads it, in normal form, and its ids. Raises `Seq2AttnError`
-        if it is empty, too long, or has unknown characters.
+        """Return a text as the model reads it, in normal form, and its ids, without `<eos>`. Raises
+        `Seq2AttnError` if it is no text, empty, longer than `LONGEST` characters, or has characters
+        that the vocabulary lacks.
         """
         if not isinstance(text, str):
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
@@ -110,7 +111,8 @@ class Predictor:
         """Yield the answers to a stream of texts, in order. It is read and decoded a block at a
         time, to need little memory. Raises as `read` does, before a text of that block is decoded.
 
-        keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
+        keep_weights: True to keep attention weights, of texts of at most `LONGEST_WITH_WEIGHTS`
+            symbols.
         """
         limit = BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         first = 0
@@ -119,7 +121,7 @@ class Predictor:
             first += len(block)
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
-        """Return the answers to texts, and what the model computed for them."""
+        """Return the answers to texts with their weights, and what the model computed for them."""
         collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
         with hooked_places(collector.hooks, Rank.CACHE):
@@ -133,10 +135,10 @@ class Predictor:
         keep_weights: bool = False,
         collector: Collector | None = None,
     ) -> list[Answer]:
-        """Return the answers in order.
+        """Return the answers to the sources, in their order. Raises as `decode` does.
 
-        numbers: of the sources in the list of the caller, which hooks are told. collector: learns
-        which sources are decoded together.
+        numbers: the index of each source among all strings of the caller, which hooks are told.
+        keep_weights: as for `predict`. collector: learns which sources were decoded together.
         """
         answers: dict[int, Answer] = {}
 
@@ -160,7 +162,9 @@ class Predictor:
         self, lengths: Sequence[int], *, all_steps: bool = False
     ) -> Iterator[list[int]]:
         """Yield groups of sources to decode together, by their indices: at most `rows_at_once`, all
-        of one length. lengths: of all sources, in symbols; all_steps: as for `rows_at_once`.
+        of one length, the shortest first.
+
+        lengths: of all sources, in symbols. all_steps: as for `rows_at_once`.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
 
@@ -171,7 +175,8 @@ class Predictor:
                 yield indices[start : start + rows]
 
     def rows_at_once(self, length: int, *, all_steps: bool = False) -> int:
-        """Return how many sources of `length` symbols to decode together, to bound memory.
+        """Return how many sources of `length` symbols to decode together, at least 1: as many as
+        the limits at the top of this file allow, which bound memory.
 
         all_steps: True if all steps are computed at once, with their attention weights.
         """
@@ -184,7 +189,7 @@ class Predictor:
         if all_steps:
             # of weights, L x S each, L about as long as S
             rows = min(rows, MAX_WEIGHTS // length**2)
-        if self.search is not None:
+        if self.search is not None:  # each source has a row for each hypothesis
             rows //= self.search.width
         return max(1, rows)
 
@@ -204,16 +209,17 @@ class Predictor:
         max_steps: int | None = None,
         keep_weights: bool = False,
     ) -> Decoding:
-        """Decode source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
+        """Decode source ids (B, S), as the encoder reads them, of lengths (B,), which count an
+        `<eos>` that it reads: with the beam search, or without one greedily.
 
-        max_steps: by default the `output_bound` of the longest. keep_weights: of sources of at most
-        `LONGEST_WITH_WEIGHTS` symbols. Raises `Seq2AttnError` for changes that do not fit the
-        source.
+        max_steps: None: the `output_bound` of the longest source. keep_weights: True to keep
+        attention weights, unless a source is longer than `LONGEST_WITH_WEIGHTS` symbols. Raises
+        `Seq2AttnError` for changes that do not fit the model or the source.
         """
         longest = int(lengths.max()) - self.source_eos  # symbols, without the <eos>
         if max_steps is None:
             max_steps = output_bound(self.task, longest)
-        # the weights say which symbol an `<unk>` copies
+        # where an `<unk>` copies a symbol, the weights say which: `answers` needs them
         keep_weights = (keep_weights or self._copies) and longest <= LONGEST_WITH_WEIGHTS
 
         if self.search is None:
@@ -244,8 +250,9 @@ class Predictor:
         return decoded, F.cross_entropy(logits, batch.decoder_output, reduction="none")
 
     def losses(self, answers: Sequence[Answer]) -> NDArray[np.floating]:
-        """Compute -ln p of each symbol of N outputs, given those before it: (N, T) in nats, nan
-        past an output's end. Raises `Seq2AttnError` as `decode` does.
+        """Compute -ln p of each symbol of the outputs of N answers, an `<eos>` included, given the
+        source and the symbols before it: (N, T) in nats, nan past an output's end. Raises
+        `Seq2AttnError` for changes that do not fit.
         """
         sources = [self.task.source_vocabulary.encode(answer.source) for answer in answers]
         outputs = [answer.output_ids for answer in answers]
@@ -275,7 +282,11 @@ class Predictor:
         *,
         keep_weights: bool = False,
     ) -> list[Answer]:
-        """Return the answers to B texts; source (B, S): as the encoder reads them."""
+        """Return the answers to B texts: their ids as text.
+
+        source (B, S): the texts' ids as the encoder reads them, padding included. decoding: their
+        outputs. keep_weights: True if the answers get the attention weights, where it has them.
+        """
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         answers = []
         for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
@@ -311,7 +322,7 @@ class Predictor:
         return answers
 
     def _symbols(self, text: str, output: Output) -> list[str]:
-        """Return the symbols of an output.
+        """Return the symbols of an output, without `<eos>`. text: the source.
 
         In a model that copies, `<unk>` stands for a symbol of `text` that has no id of its own,
         since the vocabulary of the source or of the target lacks it: of several, the one with the

@@ -195,7 +195,9 @@ class TrainedModel:
     def _evaluate_pairs(
         self, predictor: Predictor, task: Pairs, data: str | Path | None, per: str
     ) -> Evaluation:
-        """Measure accuracy on the pairs of a file, as `evaluate` does with `data`."""
+        """Measure accuracy on the pairs of the file `data`, as `evaluate` does. per: one of `PER`.
+        Raises `Seq2AttnError` without a file, or for another `per`.
+        """
         if data is None:
             name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))
             raise Seq2AttnError(
@@ -207,6 +209,7 @@ class TrainedModel:
         if per not in PER:
             raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
         results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
+        # how many malformed lines each file has: those of training, and this one
         left_out = {**task.left_out, **file.left_out}
         return replace(results, data={**file.record, "per": per}, left_out=left_out or None)
 
@@ -284,6 +287,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     config = need_checkpoint(run).config
     if checkpoint == "best" and not run.checkpoint("best").exists():
         checkpoint = "last"
+    # (the run has kept what its task once took from files, which are not opened again)
     task = build_task(config, run.learned_task(config))
     with default_dtype(run.environment.dtype):
         model = build_model(config, task)
@@ -297,7 +301,7 @@ def load_ensemble(
     runs: Sequence[Run], checkpoint: str = "best", device: str = "auto"
 ) -> TrainedModel:
     """Load the models of several runs as one, which averages their probabilities; of a single run,
-    its own model.
+    its own model. A run that is given twice counts once.
 
     All else, such as config and task, is the first run's. Raises as `load_run` does, and for runs
     whose models cannot decode together.
