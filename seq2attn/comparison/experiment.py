@@ -98,7 +98,6 @@ def compose_experiment(
     **options: Any,
 ) -> Experiment:
     """Return the experiment of an experiment `file`, or of base `configs`: exactly one of the two.
-    All other arguments but `train` add to what the file says, or replace it.
 
     configs: files, or keys and values, which are called `config_1`, `config_2`, ...
     vary: texts `KEY=A,B`, and overrides, texts `KEY=VALUE`: each replaces what the file has for its
@@ -209,7 +208,8 @@ def _add_options(
             raise Seq2AttnError(f"--{section} names {key} twice; give it once, with all its values")
         # in brackets, `A,B` is a list in YAML
         pairs[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
-        if section != "baseline":  # its keys vary, too: messages name the place in `vary`
+        # the keys of a baseline vary, too: messages name the place in `vary`
+        if section != "baseline":
             places[key] = where
     before = values.get(section) or {}
     if pairs and isinstance(before, dict):  # `_validated` refuses a section that is no mapping

@@ -143,7 +143,8 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
         )
     draw_lengths(panel, ticks, untrained, limit=12)  # 12 labels, as panels are narrow
     panel.set_xlabel("" if metric.of_file else "string length")
-    # an error rate (True) or an entropy (None): its axis does not end at 1, as that of accuracy
+    # `draw_lengths` ends the axis at 1, as suits accuracy; an error rate (True) or an entropy
+    # (None) may be larger
     if metric.lower_is_better is not False:
         _start_at_zero(panel)
 
@@ -210,6 +211,6 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
                 in_title.append(word)
         if not in_label:  # neither varies
             in_label, in_title = in_title, []
-        label = ", ".join(in_label) or group.label
+        label = ", ".join(in_label) or group.label  # its own if only the seed varies
         panels.setdefault(", ".join(in_title), []).append(replace(group, label=label))
     return panels

@@ -122,7 +122,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
     baselines = plan.baselines
     groups = []
     for label, trials in results.items():
-        first = planned[label][0]
+        first = planned[label][0]  # any would do: the values are those of all
         baseline = None if baselines[label] == label else baselines[label]
         group = Group(
             label=label,

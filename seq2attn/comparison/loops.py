@@ -27,13 +27,15 @@ class Loop:
     pickled: bytes
 
     def train(self, model: Any) -> None:
-        """Train a model. An exception becomes a `Seq2AttnError` with file and line."""
+        """Train a model. What the user's function raises becomes a `Seq2AttnError` with file and
+        line, except Ctrl-C, and what is one already.
+        """
         try:
             pickle.loads(self.pickled)(model)
         except (KeyboardInterrupt, Seq2AttnError):
             raise
         except BaseException as error:  # a loop may also call `exit()`
-            *_, frame = traceback.extract_tb(error.__traceback__)  # the innermost
+            *_, frame = traceback.extract_tb(error.__traceback__)  # the innermost call
             where = f"{short_path(frame.filename)}:{frame.lineno}"
             message = f"train: {where}: {error_text(error)}"
             raise Seq2AttnError(message, exit_code=1) from error

@@ -87,8 +87,9 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     """Return the plan of `experiment`: all its trials, each with its config validated. root: the
     runs directory, where their runs are or will be.
 
-    Raises `ConfigError` with every problem of the whole grid: invalid keys, values and
-    combinations, a trial that occurs twice, and existing runs with another config.
+    Raises `Seq2AttnError` for more than `MAX_TRIALS`, and `ConfigError` with every problem of the
+    whole grid: invalid keys, values and combinations; without these, what no single config shows
+    (`_problems`); and without that, existing runs that cannot be continued.
     """
     count = math.prod(map(len, experiment.axes.values()))
     if count > MAX_TRIALS:
@@ -156,7 +157,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        # (if only the seed varies, no value is in the label)
+        # (if only the seed varies, the label is the name of the base config)
         group=", ".join(name_values(labels).values()) or base,
         values=values,
         settings=config.model_dump(mode="json"),

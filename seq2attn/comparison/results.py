@@ -58,7 +58,8 @@ class Comparison(Tabular):
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            # without a heading, people do not see it
+            # if all strings are random (or words of a file: None), it has no heading, without which
+            # people do not see it
             Column("" if families <= {RANDOM, None} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
@@ -77,7 +78,7 @@ class Comparison(Tabular):
                 worst[row.family, row.length] = row.worst
         notes = []
         place = worst_place(worst)  # None if no family is worse than another, as with one alone
-        # (None: neither lower nor higher is better, so that no family is the worst)
+        # of a metric such as entropy, neither lower nor higher is better: no family is the worst
         if place and metric.lower_is_better is not None:
             family, length = place
             notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")

@@ -233,7 +233,8 @@ def beam_decode(
         rows = (first_rows + best // symbols).flatten()  # (BK,) of their parents
         tokens = best % symbols  # (B, K)
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
-        if keep_weights and decoded.weights is not None:  # those of the parents go along
+        # each hypothesis has the weights of its parent at all steps, this one included
+        if keep_weights and decoded.weights is not None:
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
         # all have ended (each step gives a finished one another <eos>), or do not exist
         if ((tokens == EOS) | totals.isneginf()).all():

@@ -298,7 +298,8 @@ def _wrong_answers(
     length: int,
 ) -> Iterator[PairAnswer]:
     """Yield the answers to these rows of a batch of sources of `length` symbols, beside the right
-    ones. They are decoded once more, this time to the end.
+    ones. They are decoded once more, this time to the end: `_measure` may have cut them off at the
+    length of the longest target.
 
     numbers: the index of each row of the batch among all strings, which hooks are told.
     """

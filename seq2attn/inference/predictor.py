@@ -241,7 +241,8 @@ class Predictor:
 
     def forced(self, batch: Batch) -> tuple[Decoded, Tensor]:
         """Read the right outputs of a batch instead of the model's own (teacher forcing). Returns
-        the model's outputs, and -ln p (B, L) of each right symbol, those past an end included.
+        the model's outputs, and -ln p (B, L) of each right symbol, in nats; past a row's end both
+        are undefined.
         """
         hooks = self.changes.hooks(self.model, batch.source, batch.source_lengths)
         with measuring(self.model), hooked_places(hooks, Rank.CHANGE):
@@ -282,10 +283,11 @@ class Predictor:
         *,
         keep_weights: bool = False,
     ) -> list[Answer]:
-        """Return the answers to B texts: their ids as text.
+        """Return the answers to B texts, with symbols in place of ids.
 
-        source (B, S): the texts' ids as the encoder reads them, padding included. decoding: their
-        outputs. keep_weights: True if the answers get the attention weights, where it has them.
+        source (B, S): the texts' ids as the encoder reads them, padding included. decoding: the
+        outputs for them. keep_weights: True to give the answers its attention weights, if it has
+        any.
         """
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         answers = []
@@ -333,7 +335,7 @@ class Predictor:
         if not self._copies or output.weights is None or UNK not in output.tokens:
             return symbols  # `<unk>` stays where no weights say what it copies
         source = self.task.source_vocabulary
-        read, _ = source.split(text)
+        read, _ = source.split(text)  # its symbols, without features
         known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
         # the positions of what `<unk>` may stand for
         lacking = [position for position, symbol in enumerate(read) if symbol not in known]

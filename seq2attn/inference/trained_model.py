@@ -81,7 +81,7 @@ class TrainedModel:
         """Return the `Answer` to one string, or a list of those to several, in order.
 
         weights: True to keep the attention weights.
-        beam: search with so many hypotheses instead of greedily.
+        beam: search with so many hypotheses; None: greedily, or as `searching` has chosen.
         length_penalty: the exponent of the beam's length normalisation, 0 for none.
 
         The others change what is computed while a string is decoded; steps of the output and
@@ -247,7 +247,7 @@ def patch_map(
     # N pairs of strings, all at once
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
-    rows = donors[quantity].astype(float)  # (N, rows, ...); of bool, too, as nan follows
+    rows = donors[quantity].astype(float)  # (N, rows, ...); bool, too, has no nan, which follows
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) how many rows both have
 
@@ -289,7 +289,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
         checkpoint = "last"
     # (the run has kept what its task once took from files, which are not opened again)
     task = build_task(config, run.learned_task(config))
-    with default_dtype(run.environment.dtype):
+    with default_dtype(run.environment.dtype):  # that of its training
         model = build_model(config, task)
     saved = load_checkpoint(run.checkpoint(checkpoint), model)
     model.load_state_dict(saved.part(MODEL))
