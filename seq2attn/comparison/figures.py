@@ -173,7 +173,8 @@ def _figure(
     panels: the groups of each, by the panel's own title. draw: draws the lines of one panel. label:
     that of the y axis.
     """
-    width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])  # a narrower figure cuts its title off
+    # in inches; a narrower figure cuts its title off
+    width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])
     height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0  # for title and legend
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
     handles: dict[str, Any] = {}

@@ -28,9 +28,10 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
-    """Yield the bytes that the checksum is made of: of a container those of its members; of the
-    user's own functions, classes, modules and objects those of all that they use; of anything else
-    its name or text.
+    """Yield the bytes that the checksum is made of: of a container those of its members, as of a
+    partial or a method those of its function and of what that is bound to; of the user's own
+    functions, classes, modules and objects those of all that they use; of anything else its name or
+    text.
 
     seen: the `id` of each of the user's own that was taken apart already, since these may refer to
     each other in circles.
@@ -92,7 +93,9 @@ def _members(value: type | ModuleType) -> Iterator[Any]:
 
 
 def _used_by_function(function: FunctionType) -> Iterator[Any]:
-    """Yield what a function of the user's consists of, and the global values that it names."""
+    """Yield what a function of the user's consists of: defaults, variables of enclosing functions,
+    bytecode, constants and names; and the global values that have these names.
+    """
     yield function.__defaults__
     yield function.__kwdefaults__
     for cell in function.__closure__ or ():

@@ -57,7 +57,7 @@ class Changes:
     padding: int = 0
     """how many `<pad>` follow the source"""
     mask_padding: bool | None = None
-    """True if no step may attend to padding; None: as in training"""
+    """True: no step may attend to padding; False: every step may; None: as in training"""
     patch: Mapping[tuple[str, int], ArrayLike] = field(default_factory=dict)
     """(name, step of the output, or of some names position of the source) -> the values that
     replace what the model computes there: a row for all strings, or a row for each"""
@@ -195,7 +195,9 @@ class Changes:
         return ids
 
     def _ban(self, allowed: Tensor, at: At) -> Tensor:
-        """Hook of `attention.allowed` (..., L, S): forbid the keys of `ban`."""
+        """Hook of `attention.allowed` (..., L, S), True where a key may be attended to: forbid the
+        keys of `ban`. at: which steps its L rows are, `positions`, from `first` on.
+        """
         allowed = allowed.clone()  # the model's own may be a view of its mask of padding
         for where in self.ban:
             if not isinstance(where, tuple):
@@ -205,7 +207,7 @@ class Changes:
         return allowed
 
     def _force(self, weights: Tensor, at: At) -> Tensor:
-        """Hook of `attention.weights` (..., L, S): set those of `force`."""
+        """Hook of `attention.weights` (..., L, S): set those of `force`. at: as for `_ban`."""
         values = weights.new_full(weights.shape[-2:], torch.nan)  # (L, S) nan where not set
         for (step, position), weight in self.force.items():
             if step in at.positions:
@@ -235,8 +237,8 @@ def _is_mapping(value: Any, is_key: Callable[[Any], bool], is_value: Callable[[A
 
 
 def valid_hook(replacement: Tensor) -> Hook:
-    """Return a hook of `attention.valid` that replaces the mask by another (B, S); a beam repeats
-    each row.
+    """Return a hook of `attention.valid`, the mask of padding, that replaces it by another (B, S),
+    with each row repeated as often as a beam has repeated it.
     """
 
     def hook(valid: Tensor, _: At) -> Tensor:

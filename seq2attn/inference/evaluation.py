@@ -57,7 +57,7 @@ def evaluate(
         for batch in _batches(predictor, family, length, samples, seed):
             numbers = range(first, first + len(batch.source))
             first = numbers.stop
-            with of_strings(numbers):
+            with of_strings(numbers):  # tells hooks which strings these are
                 metrics, _ = _measure(predictor, batch)
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
@@ -168,7 +168,7 @@ def _measure_pairs(
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
 
-        with of_strings(indices):
+        with of_strings(indices):  # tells hooks which pairs these are
             decoding = predictor.decode(batch.source, batch.source_lengths)
             measured, losses = _measure(predictor, batch, decoding.tokens[:, 0])
 

@@ -94,7 +94,8 @@ class TrainedModel:
         write: step -> the symbol that the output gets there, and the next step reads, instead of
             the model's own.
         padding: so many empty positions after the source.
-        mask_padding: True to hide the padding from attention; by default as in training.
+        mask_padding: True to hide the padding from attention, False to show it; by default as in
+            training.
         patch: (name, step) -> an array in place of what the model computes there (activation
             patching): a row of decoder.state, attention.weights or attention.context as
             `run_with_cache` returns them, or with a position in place of the step, of
