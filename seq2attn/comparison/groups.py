@@ -161,7 +161,7 @@ def _summaries(
     for name in names:
         metric = METRICS[name]
         others = _by_seed(name, baseline)
-        for place, values in _by_seed(name, trials).items():
+        for place, values in _by_seed(name, trials).items():  # place: (family, length)
             # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
             worst_seed = min(values, key=values.__getitem__)

@@ -300,12 +300,12 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
     if count > 1:
         yield Problem("", f"{name} is there {count:,} times; list each value once, and no synonym")
-    alone = [label for label, baseline in plan.baselines.items() if not baseline]  # with none
-    if alone:
+    lacking = [label for label, baseline in plan.baselines.items() if not baseline]
+    if lacking:
         wanted = ", ".join(override_list(settings.baseline))
         yield Problem(
             "baseline",
-            f"no group has {wanted} and is otherwise {alone[0]}; the groups are: "
+            f"no group has {wanted} and is otherwise {lacking[0]}; the groups are: "
             f"{'; '.join(plan.groups)}",
         )
     on_files = [trial.on_files for trial in plan.trials]
