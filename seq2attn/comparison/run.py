@@ -143,6 +143,7 @@ def _worker_context(
     files = [Path(name).resolve() for name in plugins]
     with writing(marker):  # makes a message of an `OSError`
         root.mkdir(parents=True, exist_ok=True)
+        # whichever thread leaves the context may release it
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
         try:
