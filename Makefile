@@ -87,7 +87,7 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	@echo 'class/README.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
-	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_page.py tests/test_page_explained.py tests/test_page_teaches.py
+	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_page*.py
 
 tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/python -m tensorboard.main --logdir runs

@@ -18,6 +18,8 @@ from seq2attn.config import load_config
 from seq2attn.contract.parts import check_part
 from seq2attn.data.tasks import Solution
 from seq2attn.inference.answer import Answer
+from seq2attn.pages import asset
+from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 from seq2attn.plugins import load_plugin
 
 README = ROOT / "README.md"
@@ -191,3 +193,18 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
         assert example["first_mistake"](made, answer) == (kind, None)
     made = Answer("abc", "cba", True, weights=[looked[0]] * 3)
     assert example["first_mistake"](made, answer) == ("attention", (1, 1))
+
+
+def test_the_pages_of_the_documentation_have_todays_code():
+    """`make pages` puts it in."""
+    scripts = {"engine": ENGINE, "view": VIEW, "controls": CONTROLS}
+    names = [f"{folder}/{name}.js" for folder, some in scripts.items() for name in some]
+    present = {name: asset(name) for name in (*names, "view/page.css")}
+    of_root = {"view/page.css", "view/dom.js", "engine/formula.js", "engine/learner.js"}
+    alone = {"root": of_root, "formulas": ["view/page.css"], "ranking": ["view/page.css"]}
+    for page in (ROOT / "docs").glob("*.html"):
+        text = page.read_text("utf-8")
+        needed = alone.get(page.stem, present)
+        assert [name for name in needed if present[name] not in text] == [], page
+        for own in (ROOT / "docs").glob(f"site/{page.stem}.[jc]s*"):
+            assert own.read_text("utf-8") in text, own

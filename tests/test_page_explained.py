@@ -431,7 +431,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
 
 
 @pytest.mark.parametrize("name, stops, second", [
-    ("scaled", 9, "Step after step"),
+    pytest.param("scaled", 9, "Step after step", marks=pytest.mark.slow),
     ("none", 1, "Longer than in training"),
 ])  # fmt: skip
 def test_the_tour_asks_acts_and_tells(show, name, stops, second):

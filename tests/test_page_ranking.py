@@ -52,6 +52,7 @@ def worst_by_hand(families):
     return "worst: " + " and ".join(worst)
 
 
+@pytest.mark.slow
 def test_which_score_is_better_is_guessed_box_by_box(browser):
     browser.resize(1366, 704)
     browser.open(ROOT / "docs/ranking.html")

@@ -1,4 +1,6 @@
-"""What the pages of the documentation teach: the mask, sqrt(D), and a tour that judges a guess."""
+"""What the pages of the documentation teach: the mask, sqrt(D), and a tour that judges a guess.
+
+`make test-site` runs it."""
 
 import itertools
 import math
@@ -7,9 +9,7 @@ import re
 import pytest
 from inline import ROOT
 
-from seq2attn.pages import asset
-from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
-
+pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
 TOLD = "by('tour').querySelector('.told').textContent"
 ASKED_NOW = "by('tour').querySelector('.asked').textContent"
@@ -44,21 +44,6 @@ def press(stop, guess=0):
     return f"visit({stop}); {buttons}[{guess}].click(); by('tour').querySelector('.press').click();"
 
 
-def test_the_pages_of_the_documentation_have_todays_code():
-    """`make pages` puts it in."""
-    scripts = {"engine": ENGINE, "view": VIEW, "controls": CONTROLS}
-    names = [f"{folder}/{name}.js" for folder, some in scripts.items() for name in some]
-    present = {name: asset(name) for name in (*names, "view/page.css")}
-    of_root = {"view/page.css", "view/dom.js", "engine/formula.js", "engine/learner.js"}
-    alone = {"root": of_root, "formulas": ["view/page.css"], "ranking": ["view/page.css"]}
-    for page in DOCS.glob("*.html"):
-        text = page.read_text("utf-8")
-        needed = alone.get(page.stem, present)
-        assert [name for name in needed if present[name] not in text] == [], page
-        for own in DOCS.glob(f"site/{page.stem}.[jc]s*"):
-            assert own.read_text("utf-8") in text, own
-
-
 def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     run = opened("window")
     grid = "now.steps.map((_, t) => map.columns.map((_, j) => map.outside(t, j)))"
@@ -84,8 +69,6 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 ASKED = [  # page, stops, the guess to press, and what comes of it
     ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
-]  # fmt: skip
-MORE = [
     ("window", 3, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
     ("order", 3, 0, "“bahdanau”: right. The boxes stand in the order in which they are computed"),
     ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
@@ -95,10 +78,7 @@ MORE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "page, stops, guess, told",
-    [*ASKED, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)],
-)
+@pytest.mark.parametrize("page, stops, guess, told", ASKED)
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
     run = opened(page)
     hidden = "getComputedStyle(views[0].find('.answers')).visibility"
@@ -129,7 +109,6 @@ def assert_headings_go_down_one_level(run):
     assert all(lower <= upper + 1 for upper, lower in itertools.pairwise(levels))
 
 
-@pytest.mark.slow
 def test_a_card_does_not_tell_what_a_later_one_asks(opened):
     shown = "[...views[0].find('.tiles').children].map(one => one.checkVisibility("
     shown += "{visibilityProperty: true}))"
@@ -194,13 +173,12 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "page, one, other, right",
     [
         ("scores", "dot", "additive", (0, 26)),
-        pytest.param("general", "dot", "general", (0, 1), marks=pytest.mark.slow),
-        pytest.param("copying", "copy-dot", "copy-additive", (26, 26), marks=pytest.mark.slow),
+        pytest.param("general", "dot", "general", (0, 1)),
+        pytest.param("copying", "copy-dot", "copy-additive", (26, 26)),
     ],
 )
 def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
@@ -211,7 +189,6 @@ def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
     assert f"Of 40 random strings of this length, 40 ({one}) and 40 ({other}) are right." in asked
 
 
-@pytest.mark.slow
 def test_a_position_that_coverage_forgets_is_read_again(opened):
     run = opened("coverage")
     answers = "views.map(view => answerOf(view))"
@@ -237,7 +214,6 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
     assert run(f"return [{answers}[1], isChanged()]") == ["deersst", False]
 
 
-@pytest.mark.slow
 def test_bars_follow_the_chosen_column(opened):
     run = opened("bottleneck", 1100)
     column = "winner.columns[winner.position()].symbol"
@@ -251,7 +227,6 @@ def test_bars_follow_the_chosen_column(opened):
         assert run(f"visit(1); choose(11, {chosen}); {inside}"), chosen
 
 
-@pytest.mark.slow
 def test_what_attention_is_moved_to_is_written(opened):
     run = opened("bottleneck")
     chosen = press(1).replace(";", "; choose(0, 3);", 1)  # what was chosen changes nothing
@@ -291,7 +266,6 @@ def test_three_scores_of_one_query_by_hand(opened):
         assert run(read) == pytest.approx(weights, abs=0.0051)
 
 
-@pytest.mark.slow
 def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
@@ -309,7 +283,6 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert "Of 4 of 6 symbols, 4 (soft) and 3 (hard) are right." in told
 
 
-@pytest.mark.slow
 def test_hard_monotonic_attention_cannot_reverse(opened):
     run = opened("stuck", strings=40)
     told = run(f"{press(0, 1)} return {TOLD}")
@@ -355,7 +328,6 @@ def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
     assert run("by('beside').click(); return views[0].now.width") == 3
 
 
-@pytest.mark.slow
 def test_one_number_says_how_many_positions_are_empty(opened):
     run = opened("unmasked")
     assert run("visit(9); return by('tour').querySelector('h2').textContent").startswith("3 of 3")
@@ -367,7 +339,6 @@ def test_one_number_says_how_many_positions_are_empty(opened):
     assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
 
 
-@pytest.mark.slow
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     run = opened("unmasked")
     lesson = (DOCS / "lesson.md").read_text("utf-8")
@@ -407,7 +378,6 @@ def test_without_the_root_the_softmax_saturates(opened):
     assert run("by('unscaled').click(); return isChanged()") is False
 
 
-@pytest.mark.slow
 def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     run = opened("scaled", 390, 844)
     box = "name => document.querySelector(name).getBoundingClientRect()"
@@ -465,7 +435,6 @@ def test_before_the_first_batch_nothing_is_wrong(opened):
     assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
 
 
-@pytest.mark.slow
 def test_teacher_forcing_is_done_by_hand_before_it_is_told(opened):
     run = opened("letters")
     reads = "views[0].find('.heading h3').children[1].textContent"
@@ -484,7 +453,6 @@ def test_letters_after_mistakes_and_whole_strings_are_two_effects(opened):
     assert f"And a string needs all 6: with each right in 57 %, by chance, {whole}" in told
 
 
-@pytest.mark.slow
 def test_what_lies_outside_a_window_comes_another_way(opened):
     run = opened("window", strings=40)
     moved = "undoAll(); setWeight(t, j, 1); return answerOf(views[0])"
@@ -519,7 +487,6 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
     assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 
-@pytest.mark.slow
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
     run = opened("root", 1366, 690)  # a laptop's screen, below the site's header
