@@ -58,8 +58,9 @@ const LEARNING_STOPS = [
       are right, all as long as the longest of training. Of so few,
       shares less than 20 % apart may be luck: set Seed to 2, press
       Train, and see whether it holds. This is who learns faster, not
-      what either can learn: clear “Stop at” and train on: the other
-      one may follow. ${
+      what either can learn: clear “Stop at” and train on. The other
+      one may follow, and since the learning rate stays as it is, either
+      may lose for a while what it had learned. ${
         bothAttend()
           ? `«root.html#${views[0].spec.name}|Why one learns faster».`
           : ""
@@ -87,10 +88,10 @@ const LEARNING_STOPS = [
       const length = data.models[0].trained[1]
       return `Two effects. Of the letters, ${percent(given)} are right
       after the right ones, ${percent(own)} after its own: a wrong one
-      misleads the next. And a string needs all ${length}: with
-      each right in ${percent(given)}, by chance,
-      ${percent(given ** length)} of strings would be; after its own,
-      ${percent(whole)} are. ${
+      misleads the next. And a string needs all ${length}: if each
+      were right in ${percent(given)}, whatever the others are,
+      ${percent(given ** length)} of strings would be right; after its
+      own, ${percent(whole)} are. ${
         attends
           ? "Attention reads each where it stands: few are wrong"
           : "All share one vector: many are wrong"

@@ -114,7 +114,8 @@ const PAIR_STOPS = [
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
           ? `This task goes right, too. ${sampled()} ${longest()}
-      Does every task?`
+      Type a few of these: where does ${oneWay().spec.name} go wrong? And
+      does every task go right? «stuck.html|Reversing».`
           : `Reversing begins at the end: the rest only the state can
       tell («studies/leaderboard.html|after longer training»).`
       }`
@@ -148,18 +149,39 @@ const PAIR_STOPS = [
     press: "Type it",
     act: () => type(shorter()),
     tell: () => {
-      const closing = hasWindow()
-        ? `Step 1 writes the last letter, outside its window: it came
-      that way. Give any position of step 1 all attention:
-      ${loser.spec.name} writes the same. Not so in step 2, whose letter
-      is inside.`
-        : `Training helps, too: after four times as much, “none” of
-      the page “bottleneck” has .9 of strings of 12 letters right, not
-      .1.`
-      return `${judged(loser)} What attention does not bring has to
+      if (hasWindow())
+        return `${judged(loser)} ${sampled()} Step 1 writes the last
+      letter, which is outside its window: it came through the one vector
+      that the decoder starts from. Give any position of step 1 all
+      attention: ${loser.spec.name} writes the same.`
+      return `${judged(loser)} Without attention all of a string has to
       come through one vector, the encoder's last state, as wide for a
       long string as for a short one: a bottleneck. ${sampled()}
-      ${closing}`
+      Training helps, too: after four times as much, a model without
+      attention and with 64 numbers has .9 of strings of 12 letters
+      right, not .1 («site/models.html|commands»).`
+    }
+  },
+  {
+    title: "What does it save?",
+    of: () => rivals() && hasWindow(),
+    guess: () => ["the positions inside", "all positions"],
+    truth: view =>
+      view.now.steps[1].scores.data.every(Number.isFinite)
+        ? "all positions"
+        : "the positions inside",
+    start: () => choose(1, null),
+    ask: view => `Step 2 of ${view.spec.name} reads only what is in its
+      window. Of which positions is the score computed?`,
+    press: "Show the scores",
+    act: showScores,
+    tell: view => {
+      const {weights, scores} = view.now.steps[1]
+      const read = weights.data.filter(Boolean).length
+      return `${scores.data.length} positions have a score, ${read} a
+      weight above 0: the other scores are computed and thrown away. So
+      here a window saves no time. Code that computes only the scores
+      inside needs at most 2 R + 1 a step, however long the string is.`
     }
   },
   {
@@ -176,9 +198,10 @@ const PAIR_STOPS = [
     tell: () => `${sampled()} Without a window, a model trained as on the
       page “window” has none of 1,000 strings of 18 letters right
       («site/models.html|commands»): a window that leads to the right
-      place does so in longer strings, too. Here it saves no time: a
-      step reads at most 2 R + 1 positions, but all scores are computed.
-      The direction has to be known (local_m); local_p predicts the place.`
+      place does so in longer strings, too. See for yourself:
+      «bottleneck.html#text=${state.text}|this string without a window».
+      But the direction has to be known; the window local_p predicts the
+      place.`
   },
   {
     title: "Take the memory away",

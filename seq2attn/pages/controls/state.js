@@ -29,11 +29,12 @@ const state = initial()
 const views = [] // a View of each model
 let active = null // the view that keys act on
 
-// Whether the user has changed anything of a decoding: a Set or Map of changes is not empty, or a
-// value differs from the usual one.
-function isChanged() {
+// Whether the user has changed anything of a decoding, of any model or of that of a View: a Set or
+// Map of changes is not empty, or a value differs from the usual one. Only coverage can forget.
+function isChanged(view = null) {
   const isOther = ([name, usual]) =>
-    state[name]?.size ?? state[name] !== usual
+    !(name === "forget" && view && !remembers(view)) &&
+    (state[name]?.size ?? state[name] !== usual)
   return Object.entries(untouched).some(isOther)
 }
 

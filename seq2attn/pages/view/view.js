@@ -90,7 +90,7 @@ class View {
     this.right = rightAnswer(this.untouchedSession.model, state.text, plain)
     this.before = this.untouchedSession.decode(ids, untouched, bound)
     const changes = {...state, padding: paddingOf(this)}
-    this.now = isChanged()
+    this.now = isChanged(this)
       ? this.changedSession.decode(ids, changes, bound)
       : this.before
     const padding = new Array(this.now.width - ids.length).fill(spec.pad)
