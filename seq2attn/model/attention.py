@@ -64,8 +64,7 @@ class AttentionPoints(nn.Module):
         self.query = point("query", *head_axes, "step", "width")
         """(B, L, ...) what is compared with the keys; with head_axes (B, H, L, ...)"""
         self.keys = point("keys", "source", "width")
-        """(B, S, ...) as `Score.project` returns them; visited once a sequence, before any heads
-        are told apart"""
+        """(B, S, ...) as `Score.project` returns them, once a sequence; never with an axis H"""
         self.valid = point("valid")  # a mask: without axes, so that no cache keeps it
         """(B, 1, S) True = real token, or padding that is not masked"""
         self.allowed = point("allowed", *matrix)
