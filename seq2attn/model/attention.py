@@ -201,8 +201,10 @@ class Heads(nn.Module):
     """
 
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
-        """Make the maps W_q, W_k and W_v of all heads; query_width and key_width: of what they
-        take, the decoder's and the encoder's states. heads: made for the widths that they return.
+        """Make the maps W_q, W_k and W_v, from states of the decoder (query_width) and of the
+        encoder (key_width) to queries, keys and values of all heads.
+
+        heads: each an attention over queries and keys of its own widths.
         """
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
@@ -227,7 +229,7 @@ class Heads(nn.Module):
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
         for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            # `prepare` makes values of the same states as keys; a head has others for its values
+            # `prepare` makes the values from the keys, too; here they have a map of their own
             memory = head.prepare(own_keys, valid, source)
             memories.append(memory._replace(values=head.score.values(own_values)))
         return Memory(

@@ -82,7 +82,8 @@ class HardMonotonicDecoder(Decoder):
         """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
-        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1) log 1, then about log 0
+        # (S, 1) log 1 at the first position, about log 0 at the others
+        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)
         start = start.to(at_least_float32(memory.values))
         joint = start.expand(rows, width, self.output.out_features)  # (B, S, V)
         return super().begin(first, memory)._replace(joint=joint)

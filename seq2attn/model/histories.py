@@ -205,8 +205,8 @@ class Shift(History):
         # (B, 1, 1) n; positions are taken modulo n, which must not be 0
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
-        # what moves sums to 1: less in the first step, which follows zeros, and where a window
-        # has cut off more than half
+        # moved weights sum to 1; in the first step, which follows zeros, to 0; to less than 1/2
+        # where a window has cut off most of them
         has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
         if not self.training:
             moved = moved**self.evaluation_power

@@ -176,7 +176,7 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
     # the first one then has to go on at its own position, so this is restored at the end. Anywhere
     # else nobody reads it: a model sets its position whenever it begins to compute.
     position = position_here.get()
-    position_here.set(0)
+    position_here.set(0)  # a model sets its own; a module called alone, such as a cell, none
     try:
         yield entry
     finally:

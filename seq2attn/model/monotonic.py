@@ -164,6 +164,7 @@ def beta_binomial(largest: int, a: float, b: float) -> list[float]:
 
     probabilities = []
     for heads in range(largest + 1):
+        # of these heads in one given order
         one_order = math.exp(log_beta(heads + a, largest - heads + b) - log_beta(a, b))
         probabilities.append(math.comb(largest, heads) * one_order)
     return probabilities

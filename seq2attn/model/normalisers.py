@@ -33,6 +33,7 @@ class Normaliser(nn.Module):
         valid: broadcasts to scores; True = may be attended to.
         """
         invalid = ~valid
+        # the lowest finite number: a row of -inf alone would give nan
         filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
         return self.normalise(filled).masked_fill(invalid, 0.0)
 

@@ -145,7 +145,8 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     """
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
-    for path, module in [*parts, whole]:  # the model's own come last, as its logits do
+    # the points of the model itself, its logits, come last, as they do in its computation
+    for path, module in [*parts, whole]:
         indices = _list_indices(path)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)

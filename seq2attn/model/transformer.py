@@ -210,14 +210,14 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `attention` does, for keys and values that are projected already, (B, S, D)
-    each, with the output projection.
+    """Compute what `attention` does, but for keys and values that are projected already.
 
     Calling the module itself would project them again at every step of decoding, and it has no
     points for hooks.
 
-    query (B, L, D); valid: True = may be attended to, broadcasts to (B, L, S). Returns contexts
-    (B, L, D) and the weights of each head (B, H, L, S).
+    query (B, L, D), not projected yet; projected: keys and values, (B, S, D) each; valid: True =
+    may be attended to, (B, 1, S) or (1, L, S). Returns contexts (B, L, D), after the module's
+    output projection, and the weights of each head (B, H, L, S).
     """
     width = attention.embed_dim
     weight = attention.in_proj_weight[:width]  # (D, D)

@@ -143,6 +143,9 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
 def _prepare(model: Any, source: Tensor) -> Function:
     """Return the function that computes the memory and first state of the decoder: from the states
     that the encoder's cells made, or, for an encoder without cells, from the source.
+
+    Its inputs: `source` ids (1, S), `valid` (1, S), True = real token; with cells also `states`
+    (1, S, W) and, in `final.*`, the last states, as `Encoded` has them.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
     inputs: dict[str, Any] = {"source": source, "valid": valid}
@@ -182,7 +185,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     of `OBSERVED` before the changes.
     """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
-    token = torch.tensor([SOS])
+    token = torch.tensor([SOS])  # (1,) at all positions: any token will do as an example
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 

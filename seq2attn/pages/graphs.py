@@ -123,8 +123,8 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
 
 
 def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tensor]]:
-    """Return the name of what each node that reads a stored tensor reads, a weight or a constant;
-    and the constants by name.
+    """Return the nodes that read a stored tensor, a weight or a constant, each with its name; and
+    the constants by name.
 
     A weight has its name in the model, a constant that of the first node that reads it.
     """
@@ -150,7 +150,7 @@ def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
     callers = [node for node in graph.nodes if node.name in lacking]
     if callers:
         first = callers[0]  # the message names one, the error has all
-        operation = lacking[first.name].removeprefix("prims::")
+        operation = lacking[first.name].removeprefix("prims::")  # torch's, of its simplest ones
         reason = f"it lacks the operation {operation}{line_of(first)}"
         raise Lacking(reason, [node.target for node in callers])
 

@@ -71,7 +71,8 @@ def run_models(
     snapshots: the maximum number of earlier weights to show, where the run kept them
         (`training.snapshot_weights`).
 
-    Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
+    Raises `Seq2AttnError` if two models read or write different symbols, since they get the same
+    string, and for a string in `examples` that they cannot read.
     """
     models = []
     for run in runs:
@@ -102,7 +103,8 @@ def untrained_models(
     configs: by the name that the page shows.
     examples: strings to begin with, before those that the task draws.
 
-    Raises `Seq2AttnError` if two models cannot learn from the same batches.
+    Raises `Seq2AttnError` if two models read or write different symbols, or cannot learn from the
+    same batches, and for a string in `examples` that they cannot read.
     """
     models = []
     for name, config in configs.items():

@@ -50,6 +50,7 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
         "models": _models_json(models, display or Display()),
         # of the weights 0, 1/255, ..., 1
         "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
+        # what is shown in place of `<eos>`, of a space and so on
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
     title = " and ".join(model.name for model in models)
@@ -73,7 +74,7 @@ def assemble(title: str, data: str, *, trains: bool) -> str:
     # WebAssembly: the products of matrices in the engine are compiled C
     allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"
     if trains:
-        allowed += "; worker-src blob:"  # ends the list of scripts, and begins another
+        allowed += "; worker-src blob:"  # ends the list of scripts, and begins that of workers
     return filled("view/page.html", {
         "title": title,
         "style": style,
@@ -114,7 +115,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     traced = trace_model(predictor.model)
     with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
         graphs = {one.function.name: program_json(one) for one in traced}
-    # before `answer` is added, the graph of the task's rule: the manifest names the model's
+    # before the graph of the task's rule is added: the manifest names only those of the model
     described = manifest(predictor, list(graphs))
 
     training: dict[str, Any] | None = None

@@ -146,9 +146,9 @@ def spelled(node: fx.Node) -> list[Any]:
     defaults = {one.name: one.default_value for one in schema.arguments}
     # `node.args` are the first of the arguments
     given: Given = {**defaults, **dict(zip(defaults, node.args, strict=False)), **node.kwargs}
-    for ignored in IGNORED & given.keys():
+    for ignored in IGNORED & given.keys():  # such as a device, which changes no number
         del given[ignored]
-    if name in _SPELLED:
+    if name in _SPELLED:  # the page takes other arguments than torch
         return _SPELLED[name](node, given)
     # the page knows an argument by its place: one before another that is needed must stay
     for last in reversed([*given]):

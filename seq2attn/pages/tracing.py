@@ -52,7 +52,7 @@ def trace_model(model: Model) -> list[Traced]:
     other results than its functions, as when they are right at the traced length only.
     """
     rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    hint = rule if foreign_parts() else None
+    hint = rule if foreign_parts() else None  # None: no plug-in has registered a part
     # in evaluation mode
     with measuring(model), exporting("torch cannot export this model", hint):
         examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
@@ -71,20 +71,21 @@ def at_other_lengths(
     two give different results: the caller runs and compares them.
     """
     for length in CHECKED_LENGTHS:
-        same = functions(model, _source(length), EXAMPLES[0][1])  # after as many positions
+        # `step` after as many output positions as in the first example
+        same = functions(model, _source(length), EXAMPLES[0][1])
         for one, function in zip(traced, same, strict=True):
             message = f"of a source of length {length}, {function.name} gives other numbers"
             yield one, function, message
 
 
 def trace_answer(task: Task) -> Traced | None:
-    """Trace the rule of a task. Return None for a task that has none, or whose graph gives other
-    answers than the task.
+    """Trace the rule of a task. Return None for a task that has none, for a rule that torch cannot
+    export, and for one whose graph gives other answers than the task.
     """
     if not isinstance(task, StringTask):
         return None
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
-        # a rule has no parameters
+        # an empty model: a rule has no parameters
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         if all(_agrees(traced, right_answer(task, one)) for one in (*CHECKED_LENGTHS, LONG)):
             return traced
@@ -209,7 +210,9 @@ class Run(fx.Interpreter):
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
-        """Run the graph. Of an exception, `failed` is kept; only a lack of memory is raised."""
+        """Run the graph. An operation that raises an exception becomes `failed`, and ends the run;
+        only a lack of memory is raised.
+        """
         super().__init__(module)
         self.values: Tensors = {}
         self.results: Tensors = {}

@@ -61,8 +61,8 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
         and `right`, (B,) True where every symbol of the target, `<eos>` too, was the likeliest
         (with teacher forcing).
 
-    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace, and for a loss that
-    changes from step to step.
+    Raises `Seq2AttnError` for a model that PyTorch cannot trace, for an operation that the page
+    lacks, and for a loss that changes from step to step.
     """
     failure = f"the page cannot train {config.score_name}"
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
@@ -156,6 +156,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
         """Take one step, with tensors named as `training_graphs` says."""
         drawn = Examples(**nested(examples, tensors))
         batch = make_batch(drawn, source_eos=config.model.source_eos)
+        # any generator: what it draws becomes an input of the graph
         batch = drop_words(batch, config.training.word_dropout, generator(CPU))
 
         # `mask` decides which positions are attended to, whatever the config says
@@ -182,11 +183,11 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
         is_right = decoded.logits.argmax(dim=2) == batch.decoder_output  # (B, L)
         is_padding = batch.decoder_output == PAD
-        right = (is_right | is_padding).all(dim=1)
+        right = (is_right | is_padding).all(dim=1)  # (B,)
         return {"loss": losses.total, "right": right, **weights, **step.state}
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
-    state = TrainingStep(model, config, CPU).state
+    state = TrainingStep(model, config, CPU).state  # zeros
     return train, {**examples, **settings, **parameters, **state}
 
 
