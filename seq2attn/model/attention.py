@@ -219,9 +219,10 @@ class Heads(nn.Module):
         self.mask_padding = heads[0].mask_padding  # the same for all
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
-        """As `Attention.prepare`: a memory whose `prepared` has a memory for each head.
+        """Prepare what `forward` attends to: a memory whose `prepared` has a memory for each head.
 
-        A head attends to its own memory alone. The `keys` and `values` of the one that is returned
+        states (B, S, key_width), of the encoder; valid (B, S), True = real token; source (B, S)
+        ids. A head attends to its own memory alone. The `keys` and `values` of the returned memory
         are the states themselves, for decoders that read these, such as `hard_monotonic`.
         """
         # equal parts: the heads share the width
@@ -250,8 +251,10 @@ class Heads(nn.Module):
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
     ) -> Attended:
-        """As `Attention.forward`: each head gets its part of the mapped query and of `past`, and
-        its memory. Contexts are joined, (B, L, context_width); weights (B, L, S) are the mean.
+        """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1:
+        each head with its part of the mapped query and of `past`, which is as `begin` or the
+        previous step returned it, to its memory. Contexts are joined, (B, L, context_width);
+        weights (B, L, S) are the mean over the heads.
         """
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)

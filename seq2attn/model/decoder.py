@@ -151,7 +151,9 @@ class BahdanauDecoder(Decoder):
         self.cell = cells.stack(embedding + attention.context_width)
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        """As `Decoder.advance`, of a single position: embedded (B, 1, E)."""
+        """Compute one position from embedded (B, 1, E): the state after it, features (B, 1, D + Dv)
+        for the output layer, and weights (B, 1, S), None without attention.
+        """
         query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D) s_{t-1}
         attended = self.attention(query, memory, state.past, state.position)
         inputs = torch.cat([embedded, attended.context], dim=2)  # (B, 1, E + Dv)
@@ -199,7 +201,10 @@ class LuongDecoder(Decoder):
         return not self.input_feeding and state.past is None
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        """As `Decoder.advance`: step the cell, then attend with its new states."""
+        """Step the cell for embedded (B, L, E), then attend with its new states. Returns the state
+        after the L positions, features (B, L, output_width) for the output layer, and weights
+        (B, L, S), None without attention.
+        """
         inputs = embedded  # (B, L, E)
         if state.attentional is not None:  # with input feeding, L is 1: `at_once` is False
             inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)  # (B, 1, E + D)

@@ -77,8 +77,8 @@ class HardMonotonicDecoder(Decoder):
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """As `Decoder.begin`; whatever symbol came before, it counts as written at the first
-        position: q_0.
+        """Return the state before the first output position. Whatever symbol came before, it counts
+        as written at the first source position: q_0.
         """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
@@ -91,7 +91,10 @@ class HardMonotonicDecoder(Decoder):
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`; log_x is the logarithm of x in the docstring of the class.
+        """Decode L positions: logits (B, L, V), weights p_t (B, L, S), and the state after them.
+
+        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
+        log_w, log_e and log_p are logarithms of w, e and p in the docstring of the class.
 
         States do not depend on alignments, so all L positions are computed together, and only
         `_priors` is a loop. They are computed one by one if attention has a history, which needs

@@ -54,7 +54,8 @@ def draw_resets(
     decoder: float,
     first: bool = True,
 ) -> Resets:
-    """Draw which states become noise in a batch of source (B, S) and decoder_input (B, L) ids.
+    """Draw which states become noise in a batch of source (B, S) and decoder_input (B, L) ids: the
+    hook of each state's point that makes them so.
 
     random: the generator to draw from.
     encoder, decoder: the probability that a state of theirs becomes noise at a position; nothing is

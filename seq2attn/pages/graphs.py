@@ -145,7 +145,10 @@ def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tenso
 
 
 def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
-    """Raise `Lacking` if the page lacks an operation of these nodes."""
+    """Raise `Lacking` if the page lacks an operation of these nodes.
+
+    nodes: as JSON. graph: that they were written from, which knows the lines of their calls.
+    """
     lacking = {name: operation for name, operation, *_ in nodes if operation not in operations()}
     callers = [node for node in graph.nodes if node.name in lacking]
     if callers:

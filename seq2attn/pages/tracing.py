@@ -272,7 +272,8 @@ def first_difference(run: Run, found: Tensors) -> str:
     """Say which operation is the first to have another value in `found` than in a run, and where it
     was called, such as ", from add_2 on (odd.py, line 11: ...)"; empty if there is none.
 
-    found: values by the names of nodes; those that are missing are not compared.
+    run: of a graph whose values are right. found: values by the names of nodes; those that are
+        missing are not compared.
     """
     names = run.values.keys() & found.keys()
     for node in run.graph.nodes:

@@ -105,7 +105,8 @@ def training_settings(config: Config) -> dict[str, Any]:
 
 
 def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
-    """Return what draws the examples of a batch, and its graph.
+    """Return a function that draws the examples of a batch, tensors by the names of the fields of
+    `Examples`, from no inputs; and its graph.
 
     It is the task's own drawing if that can be traced. Otherwise it chooses among examples that are
     constants in the graph: the first `CARRIED` of a training set, or as many that are drawn now, if
