@@ -1,4 +1,8 @@
-"""Attention: scores -> weights -> context; of one head, of several, or none."""
+"""Attention: scores -> weights -> context; of one head, of several, or none.
+
+Shapes: B strings of a batch, S source positions, padding included, L output positions, one query
+each, Dv the width of a value, H heads, C the numbers that a history keeps for each key.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +39,7 @@ class Attended(NamedTuple):
     """The result of attending with L queries."""
 
     context: Tensor
-    """(B, L, Dv) weighted averages of the values"""
+    """(B, L, context_width) weighted averages of the values, Dv wide, then what a history adds"""
     weights: Tensor | None
     """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most;
     `sigmoid`: to anything); None without attention"""
@@ -47,20 +51,21 @@ class AttentionPoints(nn.Module):
     """The hook points that every attention has.
 
     each: what distinguishes the points that share these names in a model: `head`, or `layer`.
-    head_axes: `head`, if one call computes all heads: the axis before those below.
+    head_axes: `head`, if one call computes all heads, as in a Transformer: the values of most
+        points then have an axis H after that of the batch. Nothing, if a call computes one head.
     """
 
     def __init__(self, each: str, *head_axes: str) -> None:
-        """Make the points; each passes the values described below it."""
+        """Make the points; the string below each says which values pass it."""
         super().__init__()
         point = partial(Point, each=each)
-        # written (B, L, S) below; (B, H, L, S) with an axis of heads
+        # the axes after the batch of what is (B, L, S) below; with head_axes (B, H, L, S)
         matrix = (*head_axes, "step", "source")
         self.query = point("query", *head_axes, "step", "width")
-        """(B, L, ...) what is compared with the keys"""
+        """(B, L, ...) what is compared with the keys; with head_axes (B, H, L, ...)"""
         self.keys = point("keys", "source", "width")
-        """(B, S, ...) as `Score.project` returns them; visited once a sequence"""
-        self.valid = point("valid")
+        """(B, S, ...) as `Score.project` returns them, once a sequence; never with an axis H"""
+        self.valid = point("valid")  # a mask: without axes, so that no cache keeps it
         """(B, 1, S) True = real token, or padding that is not masked"""
         self.allowed = point("allowed", *matrix)
         """(B, L, S) True = valid, and inside the window"""
@@ -73,7 +78,7 @@ class AttentionPoints(nn.Module):
         self.weights = point("weights", *matrix)
         """(B, L, S) what the values are averaged with"""
         self.context = point("context", "step", "width")
-        """(B, L, Dv)"""
+        """(B, L, context_width) of all heads that the call computes, joined"""
 
 
 class Attention(AttentionPoints):
@@ -102,7 +107,7 @@ class Attention(AttentionPoints):
         mask_padding: bool = True,
     ) -> None:
         """Put the parts together; the docstring of the class describes them."""
-        super().__init__("head")
+        super().__init__("head")  # each head of `Heads` is an Attention, with points of its own
         self.score = score
         self.normaliser = normaliser or Softmax()
         self.window = window
@@ -110,21 +115,24 @@ class Attention(AttentionPoints):
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
         self.value_width = score.value_width
+        # a history may append numbers to the average of the values
         self.context_width = score.value_width + self.history.extra_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """Prepare what `forward` attends to.
 
-        states (B, S, key_width); valid (B, S), True = real token; source (B, S) ids. A score may
-        have values of its own, such as the W_v h of `key_value`; by default they are the states.
+        states (B, S, key_width), of the encoder; valid (B, S), True = real token; source (B, S)
+        ids. A score may have values of its own, such as the W_v h of `key_value`; by default they
+        are the states.
         """
+        # without the mask, padding counts as real
         unmasked = valid if self.mask_padding else torch.ones_like(valid)
         return Memory(
             keys=self.keys(self.score.project(states)),
             values=self.score.values(states),
             source=source,
-            valid=unmasked.unsqueeze(1),
-            lengths=None if self.window is None else valid.sum(dim=1),  # only windows ask
+            valid=unmasked.unsqueeze(1),  # (B, 1, S)
+            lengths=None if self.window is None else valid.sum(dim=1),  # only windows read it
             prepared=self.history.prepare(states),
         )
 
@@ -135,15 +143,16 @@ class Attention(AttentionPoints):
     def forward(
         self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0
     ) -> Attended:
-        """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1.
+        """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1:
+        contexts (B, L, context_width), weights (B, L, S) and, with a history, the next `past`.
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it
         is None. `self.query`, `self.valid` and so on are points, which return what they are given,
-        unless a hook changes it.
+        unless a hook changes it. first: in an exported graph a tensor ().
         """
         query = self.query(query)
         allowed = self.valid(memory.valid).expand(-1, query.size(1), -1)  # (B, L, S)
-        factor = None
+        factor = None  # (B, L, S) of a window that weakens weights inside it, as `local_p` does
         if self.window is not None:
             assert memory.lengths is not None  # as `prepare` makes them for a window
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
@@ -176,7 +185,7 @@ class Attention(AttentionPoints):
         features = self.history(step)  # (B, 1, S, feature_width)
         # only a score that has the parameter `now` gets the step, by that name
         now = {"now": step} if self.score.sees_now else {}
-        if features is None:
+        if features is None:  # no history, or one that changes the weights instead
             return self.score(step.query, keys, **now)
         return self.score.with_features(step.query, keys, features, **now)
 
@@ -192,8 +201,10 @@ class Heads(nn.Module):
     """
 
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
-        """Make the maps W_q, W_k and W_v, from queries and keys of these widths to those of the
-        heads.
+        """Make the maps W_q, W_k and W_v, from states of the decoder (query_width) and of the
+        encoder (key_width) to queries, keys and values of all heads.
+
+        heads: each an attention over queries and keys of its own widths.
         """
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
@@ -208,17 +219,19 @@ class Heads(nn.Module):
         self.mask_padding = heads[0].mask_padding  # the same for all
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
-        """As `Attention.prepare`: a memory with one for each head in `prepared`.
+        """Prepare what `forward` attends to: a memory whose `prepared` has a memory for each head.
 
-        A head attends to those alone. The keys and values around them are the states themselves,
-        for decoders that read the memory, such as `hard_monotonic`.
+        states (B, S, key_width), of the encoder; valid (B, S), True = real token; source (B, S)
+        ids. A head attends to its own memory alone. The `keys` and `values` of the returned memory
+        are the states themselves, for decoders that read these, such as `hard_monotonic`.
         """
         # equal parts: the heads share the width
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
         for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            memory = head.prepare(own_keys, valid, source)  # which takes the keys for values, too
+            # `prepare` makes the values from the keys, too; here they have a map of their own
+            memory = head.prepare(own_keys, valid, source)
             memories.append(memory._replace(values=head.score.values(own_values)))
         return Memory(
             keys=states,
@@ -229,15 +242,19 @@ class Heads(nn.Module):
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
-        """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""
+        """As `Attention.begin`: the C channels of each head, one head after the other: (B, H C, S);
+        None without a history.
+        """
         memories = zip(self.heads, memory.prepared, strict=True)
         return _joined([head.begin(own) for head, own in memories])
 
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
     ) -> Attended:
-        """As `Attention.forward`: each head gets its part of the mapped query and of `past`, and
-        its memory; contexts are joined, weights averaged.
+        """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1:
+        each head with its part of the mapped query and of `past`, which is as `begin` or the
+        previous step returned it, to its memory. Contexts are joined, (B, L, context_width);
+        weights (B, L, S) are the mean over the heads.
         """
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)

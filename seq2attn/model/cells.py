@@ -1,7 +1,7 @@
 """Recurrent cells: one step, and all steps of a string.
 
 A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of
-`lstm`.
+`lstm`. Shapes: B strings of a batch, S positions, E the width of an input, D of a state.
 """
 
 import math
@@ -77,19 +77,21 @@ class Cell(nn.Module):
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Compute the steps for inputs (B, S, input_width), the first one from `state` as it is.
+        """Compute the steps for inputs (B, S, input_width), the first one from `state`.
 
         Returns the outputs (B, S, D), which past a string's end are undefined, and the state after
-        each string's last token; lengths (B,), None: all S.
+        each string's last token. lengths: (B,) real tokens, at least 1; None: all S.
         """
-        if inputs.size(1) == 1:  # a decoder's step: faster without a loop and a stack
+        # a decoder's step, faster without a loop and a stack; all lengths are 1
+        if inputs.size(1) == 1:
             state = self.step(self.project_input(inputs.squeeze(1)), state)
             return self.output(state).unsqueeze(1), state
         projected = self.project_input(inputs)  # (B, S, ...)
         steps = projected.unbind(1)  # S times (B, ...)
         states = []  # after each step
         for position in positions(len(steps)):
-            # hooks may replace a state by which a step is entered; the caller has seen to the first
+            # `enter`, so that hooks may replace the state before each step; for the first step,
+            # the caller has called it
             if position:
                 state = self.enter(state)
             state = self.step(steps[position], state)
@@ -111,7 +113,7 @@ def at_ends(rows: Tensor, lengths: Tensor) -> Tensor:
 
 class TorchCell(Cell):
     """Weights, names and initial values as torch.nn has them: W_i (G D, E), W_h (G D, D) and a bias
-    vector of each.
+    vector of each. G: the number of blocks, one for each gate or candidate, below each other.
     """
 
     blocks = 1
@@ -157,6 +159,7 @@ class GRU(TorchCell):
         class.
         """
         (h,) = state  # (B, D)
+        # r and z add W_i x and W_h h; n first multiplies the latter by r
         widths = [2 * self.width, self.width]
         input_rz, input_n = inputs.split_with_sizes(widths, dim=1)  # (B, 2D) and (B, D)
         hidden_rz, hidden_n = self.project_state(h).split_with_sizes(widths, dim=1)
@@ -217,8 +220,8 @@ class Stack(Cell):
         self.state_points = tuple(point for cell in cells for point in cell.state_points)
 
     def step(self, inputs: Tensor, state: State) -> State:
-        """Compute a step of each layer, whose input is the output of the one below: the bottom
-        layer's is (B, E).
+        """Compute a step of each layer, whose input is the output of the one below; that of the
+        bottom layer is `inputs` (B, E). Returns the states of all layers, the bottom one's first.
         """
         after: State = ()
         for number, cell in enumerate(self.cells):
@@ -226,8 +229,8 @@ class Stack(Cell):
                 inputs = self.dropout(inputs)  # (B, D)
             # this layer's tensors follow those of the layers below
             before = state[len(after) : len(after) + cell.state_tensors]
-            # one step; not `enter`, which was called for the states of the whole stack
-            output, layer_state = cell(inputs.unsqueeze(1), before)
+            # one step; without `enter`, which was called for the states of the whole stack
+            output, layer_state = cell(inputs.unsqueeze(1), before)  # (B, 1, D); (B, D) each
             inputs = output.squeeze(1)
             after += layer_state
         return after

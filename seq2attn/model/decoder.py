@@ -1,5 +1,8 @@
 """Decoders: the order of attention and recurrence, one output position after another. And the
 whole: the `Reverser`.
+
+Shapes: B strings of a batch, S source positions, L output positions, V symbols of the target, E the
+width of an embedding, D of a hidden state, Dv of a context.
 """
 
 from abc import abstractmethod
@@ -37,7 +40,7 @@ class DecoderState(NamedTuple):
 
 Step = tuple[DecoderState, Tensor, Tensor | None]
 """L positions: the state after them, features for the output layer (B, L, output_width), weights
-(B, L, S)"""
+(B, L, S), None without attention"""
 
 
 class Decoder(nn.Module):
@@ -68,7 +71,9 @@ class Decoder(nn.Module):
         *,
         output_width: int,
     ) -> None:
-        """Make what every arrangement has; output_width: of the features that `advance` returns."""
+        """Make what every arrangement has; output_width: that of the features that `advance`
+        returns, from which the output layer computes logits.
+        """
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
         self.attention = attention
@@ -81,7 +86,7 @@ class Decoder(nn.Module):
         E).
 
         Returns the state after them, features for the output layer (B, L, output_width) and weights
-        (B, L, S).
+        (B, L, S), None without attention.
         """
 
     def at_once(self, state: DecoderState) -> bool:
@@ -95,8 +100,9 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        """Decode L positions after the last tokens (B, L): logits (B, L, V), weights (B, L, S), and
-        the state after them.
+        """Decode L positions: logits (B, L, V), weights (B, L, S), and the state after them.
+
+        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
         """
         embedded = self.embed(tokens)  # (B, L, E)
         # all positions together, or one after another, (B, 1, E) each
@@ -118,14 +124,14 @@ class Decoder(nn.Module):
         return self.dropout(self.embedding(tokens))
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
-        """Compute logits (B, L, V) from features (B, L, output_width) and weights (B, L, S), which
-        `pointer` uses.
+        """Compute logits (B, L, V) from features (B, L, output_width). Weights (B, L, S) and memory
+        are for decoders that copy from the source, such as `pointer`.
         """
         return Decoded(self.output(self.dropout(features)), weights)
 
     def has_copyable(self, memory: Memory) -> Tensor:
-        """Return True for sources with a symbol that `<unk>` stands for: (B, 1, 1), or a single
-        value.
+        """Return which sources have a symbol that the target's vocabulary lacks, and that an output
+        `<unk>` may copy: bool (B, 1, 1), or () for all alike. The default: () `copies`.
         """
         return torch.tensor(self.copies)
 
@@ -145,7 +151,10 @@ class BahdanauDecoder(Decoder):
         self.cell = cells.stack(embedding + attention.context_width)
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
+        """Compute one position from embedded (B, 1, E): the state after it, features (B, 1, D + Dv)
+        for the output layer, and weights (B, 1, S), None without attention.
+        """
+        query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D) s_{t-1}
         attended = self.attention(query, memory, state.past, state.position)
         inputs = torch.cat([embedded, attended.context], dim=2)  # (B, 1, E + Dv)
         output, cell = self.cell(inputs, state.cell)  # (B, 1, D)
@@ -192,14 +201,17 @@ class LuongDecoder(Decoder):
         return not self.input_feeding and state.past is None
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        """As `Decoder.advance`: step the cell, then attend with its new states."""
+        """Step the cell for embedded (B, L, E), then attend with its new states. Returns the state
+        after the L positions, features (B, L, output_width) for the output layer, and weights
+        (B, L, S), None without attention.
+        """
         inputs = embedded  # (B, L, E)
-        if state.attentional is not None:  # then L is 1
+        if state.attentional is not None:  # with input feeding, L is 1: `at_once` is False
             inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)  # (B, 1, E + D)
         states, cell = self.cell(inputs, state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         features = self.features(attended.context, states, embedded)  # (B, L, output_width)
-        # the attentional vector, which the features begin with
+        # (B, D) the attentional vector, with which the features begin
         fed = features[:, -1, : self.cell.width] if self.input_feeding else None
         after = DecoderState(cell, state.position + embedded.size(1), attended.past, fed)
         return after, features, attended.weights
@@ -249,7 +261,7 @@ class PointerDecoder(LuongDecoder):
         own = super().decode(vectors, weights, memory).logits.softmax(dim=2)  # (B, L, V)
         same = F.embedding(memory.source, self.same)  # (B, S, V)
         copied = weights @ same  # (B, L, V)
-        # a row of weights may sum to more than 1 with `sigmoid`, and then it is scaled to 1
+        # with `sigmoid`, a row of weights may sum to more than 1: then its copies are scaled to 1
         sums = weights.sum(dim=2, keepdim=True).clamp(min=1)
         pointed = torch.sigmoid(-gates) * (copied / sums)  # (B, L, V), times 1 - g_t
         # the softmax gets what is left of 1
@@ -259,6 +271,7 @@ class PointerDecoder(LuongDecoder):
 
     def has_copyable(self, memory: Memory) -> Tensor:
         assert memory.source is not None
+        # what the target's vocabulary lacks is `same` as its `<unk>`
         is_lacking = F.embedding(memory.source, self.same[:, UNK : UNK + 1]) > 0  # (B, S, 1)
         return is_lacking.any(dim=1, keepdim=True)
 
@@ -284,8 +297,8 @@ class Reverser(Model):
     def prepare(
         self, encoded: Encoded, valid: Tensor, source: Tensor
     ) -> tuple[Memory, DecoderState]:
-        """Return the decoder's memory and first state from what the encoder made of source ids
-        (B, S); valid (B, S), True = real token.
+        """Return the decoder's memory and its state before the first position, from `encoded`, what
+        the encoder made of the ids source (B, S); valid (B, S), True = real token.
         """
         memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)

@@ -1,4 +1,8 @@
-"""Encoders, which map the source to states; and the decoder's initial state."""
+"""Encoders, which map the source to states; and the decoder's initial state.
+
+Shapes: B strings of a batch, S source positions, padding included, E the width of an embedding, D
+of the hidden state of a cell.
+"""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -76,7 +80,11 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(cells.dropout)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Encoded:
-        """Read inputs (B, S, input_width), right-padded; lengths (B,)."""
+        """Read inputs (B, S, input_width), right-padded; lengths: (B,) real tokens.
+
+        Returns states (B, S, D), of both directions (B, S, 2D), forward half first, and the final
+        state of the cell, or of the backward cell if there is one.
+        """
         forward = self._run(self.cell, inputs, lengths)
         if self.backward_cell is None:
             return forward
@@ -94,8 +102,8 @@ class Layer(nn.Module):
 
 
 class RecurrentEncoder(Encoder):
-    """`recurrent`: layers of cells (Cho et al. 2014), each of which reads both directions of the
-    one below.
+    """`recurrent`: layers of cells (Cho et al. 2014), each of which reads the states of the one
+    below; with `cells.bidirectional` those of both its directions.
     """
 
     is_recurrent = True
@@ -104,18 +112,19 @@ class RecurrentEncoder(Encoder):
         """Make the layers: the first reads embeddings, the others the states of the one below."""
         super().__init__(vocabulary_size, embedding, cells)
         if cells.bidirectional:
-            self.width *= 2
+            self.width *= 2  # a state is that of both directions
         widths = [embedding, *[self.width] * (cells.layers - 1)]  # of what each layer reads
         self.layers: Any = nn.ModuleList(Layer(width, cells) for width in widths)
         top: Any = self.layers[-1].cell
-        # `Layer` gives the final state of one direction
+        # of each layer, `Encoded.final` has the state of one direction
         self.final_tensors = cells.layers * top.state_tensors
-        self.top = -top.state_tensors  # h comes first in the state of the last layer
+        # index, from the end, of the top layer's h, which comes first in that layer's state
+        self.top = -top.state_tensors
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Encoded:
         states, final = embedded, ()
         for layer in self.layers:
-            states, last = layer(states, lengths)  # (B, S, width); (B, D) each
+            states, last = layer(states, lengths)  # (B, S, width); its final state, (B, D) each
             final += last
         return Encoded(states, final)
 

@@ -1,4 +1,8 @@
-"""`hard_monotonic`: each symbol is written from one source position; the loss sums over them."""
+"""`hard_monotonic`: each symbol is written from one source position; the loss sums over them.
+
+Shapes: B strings of a batch, S source positions, L output positions, V symbols of the target, D the
+width of the decoder's state, Dv of a value.
+"""
 
 from typing import Any
 
@@ -18,6 +22,7 @@ FIXED = (
     "`hard_monotonic` computes its weights from all alignments so far; "
     "`attention.transition` can be changed"
 )
+"""why a hook cannot replace `attention.weights`"""
 
 
 class HardMonotonicDecoder(Decoder):
@@ -53,8 +58,9 @@ class HardMonotonicDecoder(Decoder):
         *,
         order: int = 1,
     ) -> None:
-        """Make the cell and V. order: 1: attention moves on from its last position; 0: it does not
-        depend on where it was.
+        """Make the cell and V, and give the points of attention the names that they have here.
+
+        order: 1: attention moves on from its last position; 0: it does not depend on where it was.
         """
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
@@ -66,17 +72,18 @@ class HardMonotonicDecoder(Decoder):
         # the transitions, so it gets their name.
         self.weights = Point("attention.weights", "step", "source", fixed=FIXED)
         for part in attention.modules():
-            if isinstance(part, Attention):
+            if isinstance(part, Attention):  # one, or one for each head
                 part.weights.name = "transition"
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """As `Decoder.begin`; whatever symbol came before, it counts as written at the first
-        position: q_0.
+        """Return the state before the first output position. Whatever symbol came before, it counts
+        as written at the first source position: q_0.
         """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
-        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1) log 1, then about log 0
+        # (S, 1) log 1 at the first position, about log 0 at the others
+        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)
         start = start.to(at_least_float32(memory.values))
         joint = start.expand(rows, width, self.output.out_features)  # (B, S, V)
         return super().begin(first, memory)._replace(joint=joint)
@@ -84,7 +91,10 @@ class HardMonotonicDecoder(Decoder):
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`; log_x is the logarithm of x in the docstring of the class.
+        """Decode L positions: logits (B, L, V), weights p_t (B, L, S), and the state after them.
+
+        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
+        log_w, log_e and log_p are logarithms of w, e and p in the docstring of the class.
 
         States do not depend on alignments, so all L positions are computed together, and only
         `_priors` is a loop. They are computed one by one if attention has a history, which needs
@@ -102,7 +112,7 @@ class HardMonotonicDecoder(Decoder):
         assert weights is not None
 
         # A real key never counts as 0, even if it is banned, so that some key can always be
-        # reached. Padding does.
+        # reached. Padding does, unless it is not masked, or a hook gave it weight.
         log_w = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S)
         log_w = log_w.masked_fill((weights == 0) & ~memory.valid, NEVER)
 
@@ -110,9 +120,10 @@ class HardMonotonicDecoder(Decoder):
         log_p = self._priors(log_w, log_e, tokens, state.joint)  # (B, L, S)
         log_joint = log_p.unsqueeze(3) + log_e  # (B, L, S, V) of p e
 
-        # The next call's posterior needs log (p e) of the token that is then known: a column of
-        # this. Nothing writes <pad>, which only stands in place of a token that word dropout
-        # removed; then q = p, so its column is log p.
+        # The next call's posterior needs log (p e) of the token written at the last position, which
+        # is known only then: a column of log_joint. Nothing writes <pad>, which only stands in
+        # place of a token that word dropout removed; then q = p, so its column, the first, is
+        # log p.
         of_pad = log_p[:, -1].unsqueeze(2)  # (B, S, 1)
         last = torch.cat([of_pad, log_joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(
@@ -138,7 +149,9 @@ class HardMonotonicDecoder(Decoder):
         return Decoded(logits, torch.cat(weights, dim=1)), state
 
     def _log_emissions(self, states: Tensor, values: Tensor) -> Tensor:
-        """Compute log e (B, L, S, V) from states (B, L, D) and values (B, S, Dv)."""
+        """Compute log e (B, L, S, V), the emissions e_t(j, v) of the class, from states s
+        (B, L, D) and values h (B, S, Dv).
+        """
         of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
         of_values = self.combine_value(values).unsqueeze(1)  # (B, 1, S, D)
         mixed = self.dropout(torch.tanh(of_states + of_values))  # (B, L, S, D)
@@ -156,7 +169,8 @@ class HardMonotonicDecoder(Decoder):
         attention weights, and log e (B, L, S, V), what each source position would write.
 
         tokens (B, L): the one before each output position. joint (B, S, V): log (p e) of the output
-        position before this call, at which the first of these tokens was written.
+        position before this call, at which the first of these tokens was written. Of order 0, the
+        prior needs neither.
         """
         if self.order == 0:
             return log_w.log_softmax(dim=2)

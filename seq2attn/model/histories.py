@@ -3,6 +3,9 @@
 A history has C numbers per key, (B, C, S), which are passed from step to step. Its features enter
 the score through `Score.with_features`; or it makes the scores (`scores`) or the weights
 (`combine`) itself. It may use the keys (`prepare`) and the query.
+
+Shapes: B strings of a batch, S source positions, padding included. alpha_t are the weights of step
+t, alpha_{t-1} those of the step before.
 """
 
 from typing import Any, NamedTuple
@@ -161,8 +164,8 @@ class Shift(History):
 
     moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution,
     n the source's length: what leaves the source at one end enters it at the other. In the first
-    step, where there is nothing to move, and where a window has cut off most of it, moved is the
-    softmax of the scores: content decides where to begin, and has no influence afterwards.
+    step, where there is nothing to move, and where a window has cut off more than half of it, moved
+    is the softmax of the scores: content decides where to begin, and has no influence afterwards.
     alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. Unlike in Graves et al., p and g do not
     depend on the query.
 
@@ -172,6 +175,7 @@ class Shift(History):
     """
 
     channels = 2
+    """of `past`: the previous weights, and the sum of all past ones"""
     makes_weights = True
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
@@ -195,20 +199,25 @@ class Shift(History):
         """Compute alpha_t (B, 1, S): the previous weights, moved around the source, or `weights`
         where none have moved, sharpened by the power g; in evaluation, what has moved is first
         sharpened by `evaluation_power`, too.
+
+        weights: the softmax of the scores.
         """
-        lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
+        # (B, 1, 1) n; positions are taken modulo n, which must not be 0
+        lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
-        # False in the first step, which follows zeros, and where a window has cut most of it off
+        # moved weights sum to 1; in the first step, which follows zeros, to 0; to less than 1/2
+        # where a window has cut off most of them
         has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
         if not self.training:
             moved = moved**self.evaluation_power
         mixed = torch.where(has_moved, moved, weights)
         sharp = mixed ** (1 + F.softplus(self.power))  # to the power of g
+        # a row without allowed keys stays 0: it is divided by the smallest number, not by 0
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """Move the previous weights around sources of lengths (B, 1, 1): (B, 1, S)."""
-        # of each key's weight, the share that leaves it by each distance
+        # the part of each key's weight that leaves it by each distance
         leaving = self.distribution(step, lengths) * step.past[:, :1]  # (B, 2 reach + 1, S)
         return arrived(leaving, lengths)
 
@@ -241,6 +250,7 @@ class ShiftByKey(Shift):
     """
 
     channels = 3
+    """of `past`: the two of `shift`, and the weights of the step before the previous one"""
     speed = 4.0
     returning = 8.0
     """of rereading: where attention ends on a key read before, <eos> must outweigh its letter"""
@@ -253,7 +263,9 @@ class ShiftByKey(Shift):
         rereading: bool = True,
         evaluation_power: float = 4.0,
     ) -> None:
-        """As `Shift`, with W and F, which are 0 at first."""
+        """Make b, as `Shift` does, W and F, all 0 at first; reach: the largest distance of a move.
+        The docstring of the class describes the other options.
+        """
         super().__init__(
             *widths,
             reach=reach,
@@ -294,13 +306,15 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
     reach = leaving.size(1) // 2
     positions = torch.arange(leaving.size(2), device=leaving.device)  # (S,)
     distances = torch.arange(-reach, reach + 1, device=leaving.device).unsqueeze(1)
-    origins = (positions - distances) % lengths  # (B, 2 reach + 1, S)
+    # (B, 2 reach + 1, S) from which key each distance leads to each position
+    origins = (positions - distances) % lengths
     return leaving.gather(2, origins).sum(dim=1, keepdim=True)
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
-    """Return values (B, C, S) around sources of lengths (B, 1, 1), for a convolution that reaches
-    over their ends: (B, C, S + 2 reach). Where S is padded, a source begins again at its end.
+    """Continue values (B, C, S) of sources of lengths (B, 1, 1) by `reach` positions beyond both
+    ends, for a convolution around each source: (B, C, S + 2 reach). Before its first value stand
+    its last ones; behind its last one, in place of padding too, it begins again.
 
     >>> wrapped(torch.tensor([[[1, 2, 3, 4]]]), torch.tensor([[[4]]]), reach=1)
     tensor([[[4, 1, 2, 3, 4, 1]]])

@@ -57,14 +57,15 @@ class Entry:
     """the names of the points at which a hook was called"""
 
     def apply(self, hook: Hook, value: Tensor, place: Place) -> Tensor:
-        """Return what a hook makes of a value (B, ...).
+        """Return what stands in place of a value (B, ...) after a hook: the value, or another.
 
         A user's hook gets a copy, since it may change it in place. Of a value with an axis of
         heads, such as a Transformer's weights (B, H, L, S), it gets one head after the other.
         """
         self.called.add(place.name)
         axes = place.point.axes
-        if self.rank != Rank.HOOK:  # one of our own, which changes nothing in place
+        # one of our own changes nothing in place, and takes all heads together
+        if self.rank != Rank.HOOK:
             return _called(hook, value, value, place, axes)
         if "head" not in axes:
             return _called(hook, value, value.clone(), place, axes)
@@ -81,8 +82,8 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
 
     given: what the hook gets, the value or a copy of it; axes: its dimensions after the batch.
     `at.first` tells the hook the position at which the model now computes, `position_here`.
-    Raises `Seq2AttnError` if the hook returns anything but None or a tensor that fits, and if it
-    changes a value that is fixed.
+    Raises `Seq2AttnError` if the hook returns anything but None or a tensor of the value's shape
+    and dtype, and if it changes a value that is fixed (`Point.fixed`).
     """
     at = At(**vars(place), value=given, axes=axes, first=position_here.get())
     new = hook(given, at)
@@ -131,7 +132,7 @@ def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
         warnings.warn(
             f"no value passed through {', '.join(silent)} of this model while it was hooked; "
             "seq2attn.load and seq2attn.evaluate make another model of a run",
-            stacklevel=3,  # the user's `with`, which contextlib stands before
+            stacklevel=3,  # names the line of the user's `with`, not this one or contextlib's
         )
 
 
@@ -161,8 +162,8 @@ def named_hooks(
 
 @contextlib.contextmanager
 def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> Iterator[Entry]:
-    """In this context, call hooks at some places, or at points themselves, in addition to those
-    that are there already; `rank` says which come first.
+    """In this context, call hooks at some places, in addition to those that are there already;
+    `rank` says which come first. A bare point stands for a place with the point's own name.
     """
     entry = Entry(rank)
     by_point = dict(hooks_here.get())  # a copy: tasks that inherited this context have the same one
@@ -171,11 +172,11 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
         group = [*by_point.get(place.point, ()), (entry, place, hook)]
         by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(by_point)
-    # Where this context begins in the midst of a computation, that one has to go on at its own
-    # position afterwards, so the position is restored at the end. Anywhere else nobody reads it: a
-    # model sets its position whenever it begins to compute.
+    # A context may begin in the midst of a computation, such as in a hook that runs another model;
+    # the first one then has to go on at its own position, so this is restored at the end. Anywhere
+    # else nobody reads it: a model sets its position whenever it begins to compute.
     position = position_here.get()
-    position_here.set(0)
+    position_here.set(0)  # a model sets its own; a module called alone, such as a cell, none
     try:
         yield entry
     finally:

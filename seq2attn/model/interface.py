@@ -1,4 +1,8 @@
-"""The interface of every architecture: encode a source, then decode one position after another."""
+"""The interface of every architecture: encode a source, then decode one position after another.
+
+Shapes: B strings of a batch, S source positions, padding included, L output positions, V symbols of
+the target, D the width of a state.
+"""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple, TypeVar
@@ -44,14 +48,15 @@ class Model(nn.Module):
 
     @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
-        """Encode source (B, S), right-padded, lengths (B,): memory, what the decoder attends to,
-        and its first state.
+        """Encode source (B, S) ids, right-padded; lengths: (B,) real tokens. Returns the memory,
+        which the decoder attends to, and the decoder's first state.
         """
 
     @abstractmethod
     def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        """Decode the L positions after tokens (B, L): logits (B, L, V), weights (B, L, S), and the
-        state after them.
+        """Decode L positions: logits (B, L, V), weights (B, L, S), and the state after them.
+
+        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
         """
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
@@ -62,7 +67,8 @@ class Model(nn.Module):
         """Return logits, or log-probabilities, (B, L, V) with -inf for what no output may have:
         `<pad>`, `<sos>`, and `<unk>` unless a symbol of the source is copied in its place.
 
-        Decoding chooses from these; losses and the probabilities of outputs are of the logits.
+        Decoding chooses from these; losses and the probabilities of outputs are computed from the
+        logits as they are.
         """
         ids = torch.arange(logits.size(-1), device=logits.device)  # (V,)
         never = ids < EOS  # `<pad>` and `<sos>`, the ids before it
@@ -71,14 +77,14 @@ class Model(nn.Module):
         return logits.masked_fill(never, -torch.inf)
 
     def has_copyable(self, memory: Any) -> Tensor:
-        """Return True for sources with a symbol that `<unk>` stands for: (B, 1, 1), or a single
-        value.
+        """Return which sources have a symbol that the target's vocabulary lacks, and that an output
+        `<unk>` may copy: bool (B, 1, 1), or () for all alike. The default: () `copies`.
         """
         return torch.tensor(self.copies)
 
     def forward(self, batch: Batch) -> Decoded:
-        """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S); past a row's end
-        they are undefined.
+        """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S), which past the end
+        of a row's target are undefined.
         """
         memory, state = self.encode(batch.source, batch.source_lengths)
         return self.steps(batch.decoder_input, state, memory)[0]

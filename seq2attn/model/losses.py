@@ -1,4 +1,7 @@
-"""Losses: what training minimises, computed from the model's outputs and the right ones."""
+"""Losses: what training minimises, computed from the model's outputs and the right ones.
+
+Shapes: B strings of a batch, L output positions, S source positions, V symbols of the target.
+"""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -98,13 +101,15 @@ class AttentiveGuidance(Loss):
     needs_alignment = True
 
     def forward(self, decoded: Decoded, batch: Batch) -> Tensor:
-        """Average -log of the weight at the aligned position, over the outputs that have one."""
+        """Average -log of the weight at the aligned position, over the outputs that have one: ()
+        in nats; 0 if none has.
+        """
         weights, alignment = decoded.weights, batch.alignment
         assert weights is not None
         assert alignment is not None, "attentive_guidance needs batch.alignment"
-        aligned = alignment >= 0  # (B, L)
-        index = alignment.clamp(min=0).unsqueeze(2)  # (B, L, 1)
+        aligned = alignment >= 0  # (B, L); -1 stands for no position
+        index = alignment.clamp(min=0).unsqueeze(2)  # (B, L, 1) an index even where there is none
         attended = weights.gather(2, index).squeeze(2)  # (B, L)
         surprise = -attended.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        # 0 where no output is aligned
+        # if no output is aligned, 0 / 1
         return surprise.where(aligned, 0).sum() / aligned.sum().clamp(min=1)

@@ -1,5 +1,8 @@
 """Histories whose attention only advances, or does so at first: for outputs in the order of their
 sources.
+
+Shapes: B strings of a batch, S source positions, padding included. alpha_t are the weights of step
+t (B, 1, S), s_t is its query.
 """
 
 import math
@@ -73,8 +76,9 @@ class DynamicConvolution(FromFirst):
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
-        """Make P, and the learned maps; the comments are the letters in the equation of the class,
-        e_j = v.tanh(U (F * alpha)_j + T (G(s) * alpha)_j + b) + ln (P * alpha)_j.
+        """Make P, and the learned maps; each comment is a letter of the equation of the class, e_j
+        = v.tanh(U (F * alpha_{t-1})_j + T (G(s_t) * alpha_{t-1})_j + b) + ln (P * alpha_{t-1})_j
+        with G(s_t) = V tanh(W s_t + c).
         """
         super().__init__(*widths)
         self.prior = beta_binomial(10, 0.1, 0.9)  # P, as in the paper
@@ -86,10 +90,10 @@ class DynamicConvolution(FromFirst):
         self.v = nn.Linear(width, 1, bias=False)
 
     def scores(self, step: AttentionStep) -> Tensor:
-        """Compute e (B, 1, S): what filters make of the weights around each key, and where the
-        prior moves them.
+        """Compute e (B, 1, S): what filters make of the previous weights around each key, plus the
+        logarithm of what P moves there.
         """
-        past = step.past  # (B, 1, S)
+        past = step.past  # (B, 1, S) alpha_{t-1}
         kernel = self.static.in_features
         # the weights around each key: a convolution whose filters pick one neighbour each
         pick = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
@@ -102,9 +106,9 @@ class DynamicConvolution(FromFirst):
 
         # reversed, since conv1d does not flip its filter: the last number is P of staying
         prior = torch.tensor(self.prior[::-1], dtype=past.dtype).view(1, 1, -1)
-        prior = prior.to(past.device, non_blocking=True)  # the CPU goes on
+        prior = prior.to(past.device, non_blocking=True)  # without waiting for a GPU
         padded = F.pad(past, (len(self.prior) - 1, 0))  # weight arrives only from keys before
-        ahead = F.conv1d(padded, prior)  # (B, 1, S) P * alpha
+        ahead = F.conv1d(padded, prior)  # (B, 1, S) P * alpha_{t-1}
         return energies + ahead.clamp(min=self.floor).log()
 
 
@@ -133,32 +137,34 @@ class Monotonic(FromFirst):
         """Compute alpha_t (B, 1, S) from alpha_{t-1}, `step.past`, and the scores e, `logits`; the
         normaliser's `weights` have no influence.
         """
-        logits = logits + self.bias  # (B, 1, S)
+        logits = logits + self.bias  # (B, 1, S) e + r
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
         forbidden = ~step.allowed  # keys that are always passed: p = 0
-        stop = torch.sigmoid(logits).masked_fill(forbidden, 0.0)  # p
-        passed = F.logsigmoid(-logits).masked_fill(forbidden, 0.0)  # ln (1 - p)
+        stop = torch.sigmoid(logits).masked_fill(forbidden, 0.0)  # (B, 1, S) p
+        passed = F.logsigmoid(-logits).masked_fill(forbidden, 0.0)  # (B, 1, S) ln (1 - p)
 
         # ln of the product over l = k, ..., j - 1, a row for each k and a column for each j. In a
         # running sum along row k, what column j adds is `passed` of the key before it, j - 1.
         before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) ln (1 - p) of the key before
         later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S) 1 where j > k
         logs = (before * later).cumsum(dim=2)  # (B, S, S)
-        reached = logs.exp().triu()  # 0 where j < k: attention never goes back
+        # (B, S, S) the probability that, from k, attention passes all keys before j
+        reached = logs.exp().triu()  # 0 where j < k: it never goes back
         return stop * (step.past @ reached)
 
 
 def beta_binomial(largest: int, a: float, b: float) -> list[float]:
-    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`: of how many of `largest`
-    throws of a coin are heads, if its probability of heads is drawn from Beta(a, b).
+    """Return the beta-binomial probabilities of 0, 1, ..., `largest` heads in `largest` throws of a
+    coin whose own probability of heads is drawn from the distribution Beta(a, b).
     """
 
     def log_beta(x: float, y: float) -> float:
         return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
 
     probabilities = []
-    for d in range(largest + 1):
-        share = math.exp(log_beta(d + a, largest - d + b) - log_beta(a, b))
-        probabilities.append(math.comb(largest, d) * share)
+    for heads in range(largest + 1):
+        # of these heads in one given order
+        one_order = math.exp(log_beta(heads + a, largest - heads + b) - log_beta(a, b))
+        probabilities.append(math.comb(largest, heads) * one_order)
     return probabilities

@@ -33,14 +33,15 @@ class Normaliser(nn.Module):
         valid: broadcasts to scores; True = may be attended to.
         """
         invalid = ~valid
+        # the lowest finite number: a row of -inf alone would give nan
         filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
         return self.normalise(filled).masked_fill(invalid, 0.0)
 
     @abstractmethod
     def normalise(self, scores: Tensor) -> Tensor:
-        """Compute weights (..., S), not below 0, from scores (..., S).
+        """Compute weights (..., S) from scores (..., S); not below 0, unless `signed`.
 
-        What is not valid has the lowest score of the dtype.
+        What is not valid has the lowest score of the dtype; `forward` makes its weight 0.
         """
 
 
@@ -80,10 +81,11 @@ class Entmax15(Normaliser):
         means = sums / counts  # of the largest 1, 2, ..., S keys
         # sum of (score - mean)^2 over these keys
         squares = ordered.square().cumsum(dim=-1) - counts * means.square()
-        # If exactly these keys have weight, their (score - tau)^2 sum to 1: that is squares +
+        # If exactly these keys have weight, their (score - tau)^2 sum to 1. That sum is squares +
         # counts (mean - tau)^2, so that tau = mean - sqrt(left).
         left = (1 - squares) / counts
-        has_weight = means - left.clamp(min=0).sqrt() <= ordered  # (..., S) largest score first
+        # the last of these keys has weight if tau is not above its score: (..., S), largest first
+        has_weight = means - left.clamp(min=0).sqrt() <= ordered
         support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many
         # (`left` is above 0 at the last key with weight, so needs no clamp)
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()  # tau

@@ -42,11 +42,12 @@ class Point:
         self.fixed = fixed
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Return `value`, or what the hooks of this context make of it."""
+        """Return `value`, or what the hooks of this context make of it, one after another."""
         hooks = hooks_here.get()
         if not hooks:  # nearly always; this runs several times at each step of a model
             return value
         for entry, place, hook in hooks.get(self, ()):
+            # a task may have inherited hooks whose own context has since been left
             if entry.is_live:
                 value = entry.apply(hook, value, place)
         return value
@@ -106,7 +107,8 @@ class At(Place):
     @property
     def strings(self) -> Tensor:
         """Which string each row of the batch is, (B,): its index in the list that was given, or in
-        training its row of the batch. A beam has several rows for each.
+        training its row of the batch. A beam has several rows for each string, one after another.
+        Raises `Seq2AttnError` if the rows cannot be divided equally among the strings.
         """
         count = len(self.value)
         known = strings_here.get()
@@ -143,19 +145,21 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     """
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
-    for path, module in [*parts, whole]:  # the model's own come last, as its logits do
+    # the points of the model itself, its logits, come last, as they do in its computation
+    for path, module in [*parts, whole]:
         indices = _list_indices(path)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)
-        # any other list is one of layers, whatever its name
+        # any other list is one of layers, whatever its name; outside a list, there is one layer
         layer = next(iter(indices.values()), 0)
         for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
             head = of_head
-            # (None stays in a Transformer, whose points, one for each layer, pass all heads)
+            # outside a list of heads, an attention is one head; but in a Transformer, whose points
+            # are one for each layer, and pass all heads together, it stays None
             if head is None and name.startswith("attention.") and point.each != "layer":
-                head = 0  # the only one
+                head = 0
             # A stack of cells also has the points of its cells as its own. The cell comes later, so
             # that its place, which knows the layer, replaces the one found in the stack.
             place = Place(point, name, layer, head, gate, tensor, of_model)

@@ -5,6 +5,9 @@ Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 201
 (Krueger et al. 2017): a count that is spread over many units survives the loss of some, but not of
 all. Noise, because zeros are the initial state: a reset in the middle of a string must not look
 like its beginning.
+
+Shapes: B strings of a batch, S source positions, L positions that a cell reads, D the width of its
+state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,11 +54,14 @@ def draw_resets(
     decoder: float,
     first: bool = True,
 ) -> Resets:
-    """Draw which states become noise in a batch, source (B, S) and decoder_input (B, L).
+    """Draw which states become noise in a batch of source (B, S) and decoder_input (B, L) ids: the
+    hook of each state's point that makes them so.
 
-    encoder, decoder: the probability that one of their states does; nothing is drawn for 0.
-    first: the encoder's initial states too, so that positions cannot be recognised by their
-        distance from the start. The decoder's initial state always takes part.
+    random: the generator to draw from.
+    encoder, decoder: the probability that a state of theirs becomes noise at a position; nothing is
+        drawn for 0.
+    first: let the encoder's initial states take part, so that positions cannot be recognised by
+        their distance from the start. The decoder's initial state always takes part.
     """
     resets: dict[Point, Reset] = {}
     if encoder > 0:
@@ -65,7 +71,7 @@ def draw_resets(
             if cells[0] is not None:  # None: the encoder reads forwards only
                 resets |= _draw(random, cells, source, encoder, first=first)
     if decoder > 0:
-        # its initial state is one like the others: the encoder made it
+        # first: the encoder made its initial state, which is therefore one like the others
         resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, first=True)
     return resets
 
@@ -77,7 +83,7 @@ def _draw(
     encoder: all of their states are reset at the same positions.
 
     A reset at a position replaces the state that the cell reads with this position's token.
-    first: also at the first position, where this is the initial state.
+    first: True: also at the first position, where this is the initial state.
     """
     points = [point for cell in cells for point in cell.state_points]
     options: Any = {"generator": random, "device": random.device}

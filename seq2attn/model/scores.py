@@ -1,6 +1,7 @@
 """Score functions e(s, h): how well a query s matches a key h.
 
-docs/plugins.md shows how to add one in a file of your own.
+docs/plugins.md shows how to add one in a file of your own. Shapes: B strings of a batch, L queries,
+S keys, padding included, D the width of a query and of a key where these are equal.
 """
 
 import inspect
@@ -204,7 +205,7 @@ class Additive(Score):
     def with_features(
         self, query: Tensor, keys: Tensor, features: Tensor, **now: AttentionStep
     ) -> Tensor:
-        """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq.
-        11).
+        """Score with v.tanh(W [s;h] + f), the features f (B, L, S, D_a) inside the tanh (Chorowski
+        et al. 2015, eq. 9; See et al. 2017, eq. 11). now: nothing, since `forward` lacks it.
         """
         return self(query, keys, features)

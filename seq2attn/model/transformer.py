@@ -5,7 +5,8 @@ before them, and the decoder's to the encoder's: cross-attention, whose weights 
 The layers are PyTorch's own, with the normalisation before each sublayer (Xiong et al. 2020), which
 trains without a long warm-up.
 
-Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
+Shapes: B strings of a batch, S source positions, padding included, L output positions, V symbols of
+the target, H heads, D = model width, d = D / H.
 """
 
 import math
@@ -41,7 +42,9 @@ TransformerState = tuple[KeysAndValues, ...]
 class Transformer(Model):
     """Embeddings with sinusoidal positions, encoder layers, decoder layers, an output layer.
 
-    dropout draws from torch's default generator; the training loop seeds it at each step.
+    layers: of the encoder, and of the decoder. feedforward: width of the hidden layer in each.
+    dropout: a probability, in training; it draws from torch's default generator, which the training
+        loop seeds at each step.
     """
 
     def __init__(
@@ -55,13 +58,17 @@ class Transformer(Model):
         feedforward: int,
         dropout: float = 0.0,
     ) -> None:
-        """Make PyTorch's layers, and the points at which others look into cross-attention."""
+        """Make PyTorch's layers, and the points of cross-attention, where hooks get its values.
+
+        source_size, target_size: of the vocabularies; width: D.
+        """
         super().__init__()
         self.width = width
         self.heads = heads
         self.source_embedding = nn.Embedding(source_size, width)
         self.target_embedding = nn.Embedding(target_size, width)
-        # times sqrt(D), they have variance 1; that of the positions is about 1/2
+        # `_embed` multiplies them by sqrt(D), which makes their variance 1, and adds the positions,
+        # whose variance is about 1/2
         nn.init.normal_(self.source_embedding.weight, std=width**-0.5)
         nn.init.normal_(self.target_embedding.weight, std=width**-0.5)
 
@@ -83,14 +90,15 @@ class Transformer(Model):
         self.logits = Point("logits", "step", "symbol")
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
-        """As `Model.encode`: keys and values of the source for each decoder layer, and those of
-        output positions, of which there are none yet.
+        """Encode source (B, S) ids, right-padded; lengths: (B,) real tokens. Returns keys and
+        values of the source for each decoder layer, and the first state: keys and values of output
+        positions, of which there are none yet.
         """
         set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
-        # True = padding, (B H, S, S) for each row, head and query: with a mask (B, S), which would
-        # do, torch imports its compiler
+        # True = padding, (B H, S, S) for each row, head and query. A mask (B, S) would do, but with
+        # one torch imports its compiler, which takes time.
         masked = ~valid[:, None, None].expand(-1, self.heads, source.size(1), -1).flatten(0, 1)
         for layer in self.encoder:
             states = layer(states, src_mask=masked)
@@ -106,10 +114,11 @@ class Transformer(Model):
     def steps(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
     ) -> tuple[Decoded, TransformerState]:
-        """Decode the positions after tokens (B, L), which follow those of `state`.
+        """Decode L positions, which follow those of `state`.
 
-        Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and
-        the state after them.
+        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
+        Returns logits (B, L, V), weights (B, L, S) of the last layer's cross-attention, averaged
+        over its heads, and the state after these positions.
         """
         first = state[0][0].size(1)  # positions so far
         set_position(first)
@@ -162,17 +171,19 @@ class Transformer(Model):
         Embeddings are multiplied by sqrt(D), as in Vaswani et al. 2017, section 3.4.
         """
         positions = sinusoids(first, tokens.size(1), self.width)
-        positions = positions.to(embedding.weight, non_blocking=True)  # the CPU goes on
+        # of the embeddings' dtype and device; without waiting for a GPU
+        positions = positions.to(embedding.weight, non_blocking=True)
         return embedding(tokens) * math.sqrt(self.width) + positions
 
 
 def sinusoids(first: int, count: int, width: int) -> Tensor:
-    """Compute the encodings of positions first, ..., first + count - 1, (count, width): sines and
-    cosines in turn (Vaswani et al. 2017, section 3.5).
+    """Compute the encodings of positions first, ..., first + count - 1, (count, width) in float64:
+    sines and cosines in turn (Vaswani et al. 2017, section 3.5).
     """
     positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)  # (count, 1)
     columns = torch.arange(width, dtype=torch.float64)  # (width,)
-    angles = positions / 10_000 ** ((columns - columns % 2) / width)  # (count, width)
+    # (count, width); a sine and the cosine after it have the same angle
+    angles = positions / 10_000 ** ((columns - columns % 2) / width)
     return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
@@ -199,13 +210,14 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `attention` does, for projected keys and values, (B, S, D) each.
+    """Compute what `attention` does, but for keys and values that are projected already.
 
     Calling the module itself would project them again at every step of decoding, and it has no
     points for hooks.
 
-    query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
-    each head (B, H, L, S).
+    query (B, L, D), not projected yet; projected: keys and values, (B, S, D) each; valid: True =
+    may be attended to, (B, 1, S) or (1, L, S). Returns contexts (B, L, D), after the module's
+    output projection, and the weights of each head (B, H, L, S).
     """
     width = attention.embed_dim
     weight = attention.in_proj_weight[:width]  # (D, D)

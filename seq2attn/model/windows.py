@@ -2,6 +2,9 @@
 every score.
 
 Positions count from 0. A window is cut off at the edges of the source; weights outside it are 0.
+
+Shapes: B strings of a batch, L queries, one for each output position, S source positions, padding
+included.
 """
 
 from abc import abstractmethod
@@ -46,8 +49,8 @@ class Window(nn.Module):
         """Return the window of each query (B, L, query_width).
 
         lengths: (B,) the real tokens of each source.
-        width: S, including padding.
-        first: the output position of the first of the L queries.
+        width: S, including padding. (The caller excludes padding from the window.)
+        first: the output position of the first of the L queries; in an exported graph a tensor ().
         """
 
     def inside(self, centre: Tensor, width: int) -> Tensor:

@@ -1,4 +1,7 @@
-"""The computations of a model as functions of named tensors, to be exported as graphs."""
+"""The computations of a model as functions of named tensors, to be exported as graphs.
+
+Shapes: a batch of one string, S source positions, E the width of an embedding, W of a state.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -34,7 +37,8 @@ class Function(NamedTuple):
 def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
     """Return the functions that decode with a model, in the order in which they are called.
 
-    source (1, S), steps: the example inputs are those after `steps` output positions.
+    source: ids (1, S) of the string in their example inputs. steps: how many output positions come
+        before the one that the example inputs of `step` are for.
 
     A recurrent encoder has a function for each of its cells, `encoder_*`. `prepare` returns the
     first `state.*` of `step`, and the `memory.*` that each step takes.
@@ -44,17 +48,18 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
 
 
 def right_answer(task: StringTask, length: int) -> Function:
-    """Return the rule of a task as a function of a source without `<eos>`: the target, padded on
-    the right, and its length. The page tells by it whether a model's answer is right.
+    """Return the rule of a task as a function of ids of a source without `<eos>`, (1, S), and its
+    length (1,): ids of the target, padded on the right, and its length. The page tells by it
+    whether a model's answer is right.
 
-    length: of the example source.
+    length: S of the example source.
     """
 
     def answer(tensors: Tensors) -> Tensors:
         solved = task.solve(tensors["source"], tensors["lengths"])
         return {"target": solved.target, "target_lengths": solved.target_lengths}
 
-    # equal symbols beside each other and apart, in no order
+    # numbers of symbols: some equal ones beside each other, others apart, in no order
     symbols = torch.arange(length) ** 2 // 3 % len(task.source_vocabulary.symbols)
     source = symbols.unsqueeze(0) + len(SPECIAL)  # (1, S)
     return Function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
@@ -97,17 +102,19 @@ def _has_cells(model: Any) -> bool:
 
 
 def _encoder(encoder: Any, source: Tensor) -> list[Function]:
-    """Return for each layer and direction the function that reads one token."""
+    """Return for each layer and direction of a recurrent encoder the function that reads one token,
+    bottom layer first.
+    """
     functions = []
     embed = encoder.embedding
     inputs = source[:, 0]  # (1,): the first layer reads ids
     for number, layer in enumerate(encoder.layers):
         for direction, cell in (("forward", layer.cell), ("backward", layer.backward_cell)):
-            if cell is not None:
+            if cell is not None:  # None: the encoder reads forwards only
                 name = f"encoder_{number}_{direction}"
                 functions.append(_encoder_cell(name, embed, cell, inputs))
         embed = nn.Identity()  # the next layer reads the outputs of this one
-        inputs = torch.zeros(1, encoder.width)
+        inputs = torch.zeros(1, encoder.width)  # an example of these outputs
     return functions
 
 
@@ -117,6 +124,7 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
 
     embed: what the inputs go through first: the embedding for ids, nothing for states of the layer
         below.
+    inputs: an example: ids (1,), or states (1, W).
     """
     example = {"input": inputs, "first": torch.tensor(True), "state": cell.initial(1)}
 
@@ -135,6 +143,9 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
 def _prepare(model: Any, source: Tensor) -> Function:
     """Return the function that computes the memory and first state of the decoder: from the states
     that the encoder's cells made, or, for an encoder without cells, from the source.
+
+    Its inputs: `source` ids (1, S), `valid` (1, S), True = real token; with cells also `states`
+    (1, S, W) and, in `final.*`, the last states, as `Encoded` has them.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
     inputs: dict[str, Any] = {"source": source, "valid": valid}
@@ -170,11 +181,11 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     """Return the function that decodes one position, whose inputs `change.*` change the attention.
 
     Its example inputs are the state and the memory after `steps` positions. Besides logits, weights
-    and state it returns `choices`, the scores of what may be written, and values of `OBSERVED`
-    before the changes.
+    and state it returns `choices`, the logits with -inf for what is never written, and the values
+    of `OBSERVED` before the changes.
     """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
-    token = torch.tensor([SOS])
+    token = torch.tensor([SOS])  # (1,) at all positions: any token will do as an example
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 
@@ -190,7 +201,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         def observe(value: Tensor, at: At) -> None:
             seen[OBSERVED[at.name]].append(value)
 
-        # of the ranks of hooks, RESET is the one that runs before CHANGE
+        # hooks of the rank RESET run before those of CHANGE, and get the values, not copies
         observing = dict.fromkeys(observed, observe)
         hooks = _hooks(given["change"]) if change else {}  # {}: there is no attention
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
@@ -198,8 +209,9 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         outputs["choices"] = model.choices(decoded.logits, given["memory"])
         for name, values in seen.items():
-            # a recurrent decoder has a module, and so a value, for each head; a Transformer has one
-            # for each layer, with all heads: the page shows the last layer
+            # a recurrent decoder has a module, and so a value, for each head, which become one
+            # with an axis of heads; a Transformer has a value for each layer, with such an axis,
+            # and the page shows the last layer
             if len(values) > 1 and isinstance(model, Reverser):
                 outputs[name] = torch.stack(values, dim=1)
             else:
@@ -218,8 +230,9 @@ def force_reason(model: Model) -> str:
 
 
 def _no_change(model: Model, width: int) -> Tensors:
-    """Return the inputs `change.*` of a step over `width` positions, which change nothing; none for
-    a model without attention.
+    """Return values of the inputs `change.*` of a step, for a source of `width` positions, that
+    change nothing: all positions valid, none banned, temperature 1, and no weight forced. A model
+    without attention has no such inputs.
     """
     if "attention.weights" not in places(model):
         return {}
@@ -232,7 +245,9 @@ def _no_change(model: Model, width: int) -> Tensors:
 
 
 def _hooks(change: Tensors) -> dict[str, Hook]:
-    """Return the hooks, by point, that make the change which the inputs `change.*` describe."""
+    """Return the hooks, by the name of their point, that make the changes which the inputs
+    `change.*` describe: what they are, without `change.`, says `_no_change`.
+    """
     hooks: dict[str, Hook] = {
         "attention.valid": lambda valid, _: change["valid"].view_as(valid),
         "attention.allowed": lambda allowed, _: allowed & ~change["banned"],

@@ -61,9 +61,9 @@ class SharedMemory(Lacking):
 
 
 def program_json(traced: Traced) -> Graph:
-    """Return the graph of a function. Operations that the page lacks are taken apart into others,
-    where torch has a decomposition of them: only then, since that takes as long as the export
-    itself.
+    """Return the graph of a traced function. If the page lacks some of its operations, they are
+    taken apart into others, where torch has a decomposition of them. A graph without any is not
+    taken apart, since that takes as long as the export itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -74,31 +74,33 @@ def program_json(traced: Traced) -> Graph:
         table = torch_decompositions(lacking.operations)
     # MATH: the decomposition of attention that consists of basic operations
     with sdpa_kernel(SDPBackend.MATH):
-        # it also replaces all writing in place, so that SharedMemory needs no other remedy
+        # it also replaces all writing in place, and so helps where `lacking` is a SharedMemory
         apart = program.run_decompositions(table).module(check_guards=False)
     return graph_json(apart, function.inputs, outputs)
 
 
 def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
-    """Return a graph with what its outputs need.
+    """Return a traced graph as JSON, with what its outputs need, and nothing else.
 
     traced: of its tensors, those of floats that the state dict has under `model.` are weights;
-        others, such as tables, are constants.
-    inputs: names of its placeholders. What it draws at random becomes inputs, too: `random.N`,
-        uniform in [0, 1).
-    outputs: names of its results.
+        others, such as tables, are constants. It is changed: what writes makes tensors instead.
+    inputs: names of its placeholders, in order. What it draws at random becomes inputs, too:
+        `random.N`, uniform in [0, 1).
+    outputs: names of its results, in order.
 
-    Raises `Lacking`.
+    Raises `Lacking` if the page lacks an operation, and `SharedMemory` where writing into a tensor
+    cannot be replaced.
     """
     graph = traced.graph
     _let_writes_make_tensors(graph)
-    # node -> its name in the graph
+    # the node of each input -> its name
     given = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
     given |= {node: f"random.{number}" for number, node in enumerate(drawn)}
     shapes = {}
     for node, name in given.items():
         sizes = node.meta["val"].shape
+        # any size: a symbol of torch's in place of a number
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
 
     stored, constants = _stored(traced)
@@ -121,13 +123,15 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
 
 
 def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tensor]]:
-    """Return the name of each node that reads a stored tensor, and the constants by name.
+    """Return the nodes that read a stored tensor, a weight or a constant, each with its name; and
+    the constants by name.
 
-    A weight has its name in the model; a constant that of the first node that reads it.
+    A weight has its name in the model, a constant that of the first node that reads it.
     """
     names: dict[fx.Node, str] = {}
     constants: dict[str, Tensor] = {}
-    # the exported module has the model under this name; a table outside it is none of its weights
+    # the exported module has the model under this name; a table outside it, or one that the state
+    # dict leaves out, is none of its weights
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
     for node in traced.graph.find_nodes(op="get_attr"):
         tensor = attrgetter(node.target)(traced)
@@ -141,19 +145,23 @@ def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tenso
 
 
 def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
-    """Raise `Lacking` if the page lacks an operation of these nodes."""
+    """Raise `Lacking` if the page lacks an operation of these nodes.
+
+    nodes: as JSON. graph: that they were written from, which knows the lines of their calls.
+    """
     lacking = {name: operation for name, operation, *_ in nodes if operation not in operations()}
     callers = [node for node in graph.nodes if node.name in lacking]
     if callers:
         first = callers[0]  # the message names one, the error has all
-        operation = lacking[first.name].removeprefix("prims::")
+        operation = lacking[first.name].removeprefix("prims::")  # torch's, of its simplest ones
         reason = f"it lacks the operation {operation}{line_of(first)}"
         raise Lacking(reason, [node.target for node in callers])
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
-    """Return kind, shape, numbers and width of a tensor. The width is the smallest type that holds
-    each of its numbers exactly, such as int8 for small whole ones; the widest one if none does.
+    """Return kind, shape, numbers in base64, and width of a tensor. The width is the name of the
+    smallest type of its kind that holds each of its numbers exactly, such as int8 for small whole
+    ones; of the widest one if none does, as for NaN.
     """
     kind = kind_of(tensor.dtype)
     for width in WIDTHS[kind]:
@@ -176,6 +184,7 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
     """
     position = {node: number for number, node in enumerate(graph.nodes)}
 
+    # nodes stand in the order in which they run
     def later_readers(tensor: fx.Node, operation: fx.Node) -> list[fx.Node]:
         return [reader for reader in tensor.users if position[reader] > position[operation]]
 
@@ -198,9 +207,10 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
 
 
 class _Writer:
-    """Writes the nodes of a graph, each computation once.
+    """Writes the nodes of a graph as JSON, each computation once.
 
-    values: of the nodes that compute nothing: inputs, weights and constants.
+    values: node -> its value, such as "%add". At first of the nodes that compute nothing, inputs,
+        weights and constants; then of each node that is written, too.
     """
 
     def __init__(self, values: dict[fx.Node, str]) -> None:
@@ -216,8 +226,10 @@ class _Writer:
         return self.argument(graph.output_node().args[0])
 
     def write(self, node: fx.Node) -> str:
-        """Write what a node computes, unless it was written before; return its value."""
-        written = list(map(self.argument, spelled(node)))
+        """Write what a node computes; return its value, such as "%add". Nothing is written for what
+        another node has computed before, nor for what only returns its argument.
+        """
+        written = list(map(self.argument, spelled(node)))  # operation and arguments
         if written[0] == "same":  # nothing to compute: the result is the argument
             return str(written[1])
         key = json.dumps(written)
@@ -227,8 +239,8 @@ class _Writer:
         return self.known[key]
 
     def argument(self, value: Any) -> Any:
-        """Return an argument as a JSON value. Infinities and NaN, which JSON lacks, become a text
-        that `Number` in JavaScript reads as such.
+        """Return an argument of an operation as a JSON value: a node as its value, such as "%add".
+        Infinities and NaN, which JSON lacks, become a text that `Number` in JavaScript reads.
         """
         if isinstance(value, fx.Node):
             return self.values[value]

@@ -8,14 +8,15 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.points import places
 from seq2attn.pages.functions import force_reason
 
-LONGEST = 500  # tokens of a source for which the number of steps is given
-VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")
+LONGEST = 500  # symbols of the longest source for which the manifest gives the number of steps
+VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")  # attributes of one
 
 
 def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
-    """Return vocabularies and settings as plain JSON values; `export/card.md` says how to use them.
+    """Return vocabularies and settings of a model as plain JSON values; `export/card.md` says how
+    to use them.
 
-    names: of the graphs.
+    names: of the graphs, of which those of encoder cells are also listed by layer.
     """
     # encoder_0 -> encoder_0_forward and, if it is bidirectional, encoder_0_backward
     layers: dict[str, list[str]] = {}
@@ -37,9 +38,10 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
-        # modules without the attribute do not attend
+        # True unless a module that attends does not mask it; other modules lack the attribute
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
         "layers": list(layers.values()),
+        # of a source of 1 symbol, 2, ...: after how many steps to give up
         "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
     }
 

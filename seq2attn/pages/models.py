@@ -65,11 +65,14 @@ def run_models(
 ) -> list[PageModel]:
     """Load the models of one run or two.
 
-    examples: strings to begin with, before those that the task draws.
+    checkpoint: which weights to load: `best`, `last` or `step-N`.
+    examples: strings to begin with, before those that the task draws; of a run on a file, before
+        those whose attention it has recorded.
     snapshots: the maximum number of earlier weights to show, where the run kept them
         (`training.snapshot_weights`).
 
-    Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
+    Raises `Seq2AttnError` if two models read or write different symbols, since they get the same
+    string, and for a string in `examples` that they cannot read.
     """
     models = []
     for run in runs:
@@ -79,12 +82,12 @@ def run_models(
         texts = list(examples)
         if not config.data_files:
             texts = _examples(trained.task, examples)
-        elif recorded:  # the run keeps no other strings
+        elif recorded:  # a run on a file keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
-        # before the change of type: checkpoints are loaded for a model of the type that they have
+        # before `float`: checkpoints are loaded for a model of the dtype that they have
         weights = _snapshots(trained, recorded, snapshots)
-        trained.module.float()  # as the page's numbers are, whatever the run's
+        trained.module.float()  # the page computes in float32, whatever the dtype of the run
         shown = _shown(run.name, config, trained.predictor, texts)
         about = {"run": run.name, **shown.about, "trained": f"{trained.step:,} steps"}
         models.append(replace(shown, about=about, snapshots=weights))
@@ -100,7 +103,8 @@ def untrained_models(
     configs: by the name that the page shows.
     examples: strings to begin with, before those that the task draws.
 
-    Raises `Seq2AttnError` if two models cannot learn from the same batches.
+    Raises `Seq2AttnError` if two models read or write different symbols, or cannot learn from the
+    same batches, and for a string in `examples` that they cannot read.
     """
     models = []
     for name, config in configs.items():
@@ -122,13 +126,13 @@ def untrained_models(
 def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
     """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
     for first, second in pairwise(models):
-        # not the last: whether the source ends with <eos>, which the page adds for each model
+        # without the last value, whether sources end with <eos>: the page adds it for each model
         if symbols_of(first.predictor)[:-1] != symbols_of(second.predictor)[:-1]:
             raise Seq2AttnError(
                 f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
                 hint="Make a page of each.",
             )
-    for text in examples:  # one model's vocabulary is that of both
+    for text in examples:  # `encode` raises; one model's vocabulary is that of both
         models[0].predictor.task.source_vocabulary.encode(text)
 
 
@@ -138,13 +142,14 @@ def _snapshots(
     """Return the model's weights through training by label, such as "after 100 steps": those of
     `trained` last, and before them at most `count` of those that the run kept.
 
-    recorded: attention maps through training. The steps are chosen so that attention changes by
+    recorded: attention maps through training, by which the steps are chosen: attention changes by
         about as much from each to the next.
     """
     model = trained.module
     maps = dict(recorded)  # step -> attention maps
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
     steps = [*kept, trained.step]
+    # where the maps of a step were not recorded, nothing is taken to have changed
     candidates = [(step, maps.get(step, ())) for step in steps]
     *earlier, _ = choose_evenly(candidates, count + 1)  # the last one is always `trained` itself
     snapshots = {}
@@ -160,7 +165,10 @@ def _label(step: int) -> str:
 
 
 def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[str]) -> PageModel:
-    """Return a model with what its config and the catalogue say about it."""
+    """Return a model with what its config and the catalogue say about it.
+
+    name: what the page calls it. examples: strings to begin with.
+    """
     score = config.score_name
     about = {
         "task": config.task.name,
@@ -175,10 +183,11 @@ def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[s
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:
     """Return what the catalogue says about the parts that make a model attend, by kind: name,
-    formula and summary, from which the page explains a step.
+    formula and summary, from which the page explains a step; of a window its radius, too, empty if
+    it has none. The kind `scalable` has no formula, and is there only if the model has it.
     """
     model = config.model
-    if not isinstance(model, RecurrentConfig):  # its formula is shown in the score's place
+    if not isinstance(model, RecurrentConfig):  # a Transformer: its formula in the score's place
         return {"score": _describe(ARCHITECTURES.get("transformer"))}
     attention = model.attention
     score = SCORES.get(attention.score.name)
@@ -209,11 +218,12 @@ def _describe(part: Any) -> dict[str, str]:
 
 
 def _examples(task: Task, first: Sequence[str]) -> list[str]:
-    """Return `first`, then, for a task on strings, those of `WORDS` that it has all letters of,
-    then strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
+    """Return `first`, then, for a task on strings, those of `WORDS` that it has all letters of and
+    that are not too long for it, then strings that the task draws: `EXAMPLES` in all, or all of
+    `first` if these are more. Fewer, if some are the same.
     """
     vocabulary = task.source_vocabulary
-    # without letters no word is one of the task
+    # of any other task: a set that no word is made of
     letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
     texts = list(first)
     texts += [word for word in WORDS if len(word) <= task.max_length and letters.issuperset(word)]

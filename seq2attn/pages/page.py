@@ -41,13 +41,16 @@ ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
-    """Return the page for one model or two, with styles, scripts, graphs and weights inline.
+    """Return the page, as HTML, for one model or two, with styles, scripts, graphs and weights
+    inline.
 
-    display: shows which model is being exported.
+    display: shows which model is being exported; None: nothing is shown.
     """
     data = {
         "models": _models_json(models, display or Display()),
+        # of the weights 0, 1/255, ..., 1
         "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
+        # what is shown in place of `<eos>`, of a space and so on
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
     title = " and ".join(model.name for model in models)
@@ -57,12 +60,12 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:
-    """Return the page for data, JSON text that is safe in a script.
+    """Return the page, as HTML, for data, JSON text that is safe in a script.
 
-    Its security policy allows the two scripts and two styles that have these hashes, and nothing
-    else; its checksum lets the page notice that it is damaged.
+    Its security policy allows its two scripts and two styles, which are known by their hashes, and
+    nothing else; the checksum of its data lets the page notice that it is damaged.
 
-    trains: whether it may start a worker.
+    title: text that is safe in HTML. trains: whether it may start a worker, in which it trains.
     """
     style = asset("view/page.css")
     waiting = asset("view/waiting.css")
@@ -71,7 +74,7 @@ def assemble(title: str, data: str, *, trains: bool) -> str:
     # WebAssembly: the products of matrices in the engine are compiled C
     allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"
     if trains:
-        allowed += "; worker-src blob:"  # ends the list of scripts, and begins another
+        allowed += "; worker-src blob:"  # ends the list of scripts, and begins that of workers
     return filled("view/page.html", {
         "title": title,
         "style": style,
@@ -104,18 +107,19 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     """Return manifest, graphs and weights of one model as JSON values, which `Model` in JavaScript
     takes.
 
-    Raises `Seq2AttnError` for an operation that the page's interpreter lacks, and as
-    `trace_model` does.
+    Raises `Seq2AttnError` for an operation that the page's interpreter lacks, for a model that is
+    to be trained in the page and cannot be (`training_graphs`), and as `trace_model` does.
     """
     predictor = page_model.predictor
     task = predictor.task
     traced = trace_model(predictor.model)
     with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
         graphs = {one.function.name: program_json(one) for one in traced}
-    described = manifest(predictor, list(graphs))  # before the task's graph is added, `answer`
+    # before the graph of the task's rule is added: the manifest names only those of the model
+    described = manifest(predictor, list(graphs))
 
     training: dict[str, Any] | None = None
-    if page_model.config:
+    if page_model.config:  # only a model that is trained in the page has one
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
     rule = answer_json(task)
@@ -131,8 +135,8 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "about": page_model.about,
         "examples": page_model.examples,
         "parts": page_model.parts,
-        "trained": [task.min_length, task.max_length],
-        # with a rule, the page computes them itself
+        "trained": [task.min_length, task.max_length],  # lengths of strings in training
+        # with the task's rule, the page computes right answers itself
         "answers": {} if rule else _answers(task, page_model.examples),
         "graphs": graphs,
         "training": training,
@@ -146,7 +150,9 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
 
 
 def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
-    """Return the right answers, as ids, to those texts to which the task knows one."""
+    """Return the right answers, as ids, by source without its features, to those texts to which the
+    task knows one.
+    """
     answers = {}
     for text in texts:
         source, _, _features = text.partition(FEATURES)
@@ -157,10 +163,11 @@ def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def answer_json(task: Task) -> Graph | None:
-    """Return the rule of a task as a graph; None for a task that has none, and for a rule that the
-    page cannot run.
+    """Return the rule of a task, source -> target, as a graph; None for a task that has none, and
+    for a rule that the page cannot run.
     """
     traced = trace_answer(task)
+    # an operation that the page lacks is no failure: the page then does without the rule
     with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
         return program_json(traced) if traced else None
     return None

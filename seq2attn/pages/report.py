@@ -62,7 +62,8 @@ def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
 def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
     """Return the title and the sections of a report of a comparison, for `render`.
 
-    root: the runs directory. Raises `Seq2AttnError` if no trial is measured yet.
+    root: the runs directory. Raises `Seq2AttnError` if no trial is measured yet. Trials that are
+    not are left out, and named.
     """
     comparison = gather(plan)
     if not comparison.groups:
@@ -77,7 +78,7 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
 
     *of_groups, ranking = comparison.tables()
-    figures = figures_of(comparison)
+    figures = figures_of(comparison)  # curves by metric, and `results`
     verdict, *notes = ranking.notes  # the first note says which group is the best
     result = f"<p><strong>{html.escape(verdict)}</strong></p>\n"
     result += _figures([figures.pop("results")], 1.0) + _scrolling(replace(ranking, notes=notes))
@@ -98,7 +99,9 @@ def _folded(table: Table) -> str:
 
 
 def render(title: str, sections: Sections) -> str:
-    """Return the page, without the sections that are empty."""
+    """Return the page, as HTML, without the sections that are empty. title: plain text; headings
+    and sections are HTML already.
+    """
     texts = ""
     for heading, text in sections.items():
         if text:
@@ -119,7 +122,9 @@ def _scrolling(table: Table) -> str:
 
 
 def _table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of records with the same keys; columns with a number are aligned right."""
+    """Return a table of records with the same keys, a column each; columns with a number are
+    aligned right. Empty without records.
+    """
     if not records:
         return ""
     columns = []
@@ -130,7 +135,10 @@ def _table(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
-    """Return figures side by side, smaller than on paper: their text can be read on a telephone."""
+    """Return figures side by side; empty without any.
+
+    scale: their size, of that on paper; text keeps its size, so that it can be read on a telephone.
+    """
     drawn = "".join(f"<figure>{svg(figure, scale)}</figure>" for figure in figures)
     return f'<div class="figures">{drawn}</div>' if drawn else ""
 
@@ -142,8 +150,9 @@ def _summary(runs: Sequence[Run]) -> str:
         config = run.config
         status = run.status()
         task = build_task(config, run.learned_task(config))
-        model = build_model(config, task)
-        steps = config.training.steps or status.steps or 0  # where epochs are counted, by status
+        model = build_model(config, task)  # only to count its parameters
+        # a config that counts epochs has no steps: then its status has, once it trains
+        steps = config.training.steps or status.steps or 0
         records.append({
             "run": run.name,
             "score": config.score_name,
@@ -157,14 +166,14 @@ def _summary(runs: Sequence[Run]) -> str:
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
-            "lines left out": sum(task.left_out.values()) or None,
+            "lines left out": sum(task.left_out.values()) or None,  # of its files
             "made": str(run.environment.created or "")[:16],  # up to the minute
         })  # fmt: skip
     return _table(records)
 
 
 def _training(runs: Sequence[Run]) -> Iterable[Figure]:
-    """Yield the curves of training that at least one run has."""
+    """Yield a figure for each kind of curve that at least one run has, exact match first."""
     scores = [run.config.score_name for run in runs]
     metrics = {run.name: read_metrics(run) for run in runs}
     evaluations = {}
@@ -181,7 +190,8 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
 
 def _lengths(runs: Sequence[Run]) -> str:
     """Return a figure and tables of accuracy by length: what `eval` measured of each run, or else
-    the last evaluation of its training. The title of the last table says which.
+    the last evaluation of its training. The title of the last table says which. Runs without either
+    are left out; empty if all are.
     """
     results = {}
     scores = []
@@ -194,15 +204,18 @@ def _lengths(runs: Sequence[Run]) -> str:
             scores.append(run.config.score_name)
     if not results:
         return ""
-    *rates, lengths = side_by_side(results)  # tables of error rates, if any, and by length
+    # a table of error rates, if a run is on a file of pairs; and one by length
+    *rates, lengths = side_by_side(results)
     title = f"{lengths.title}; {'; '.join(sources)}"
-    # its notes are for a command line; the figure, too, says which lengths training lacks
+    # without notes: those are for a command line, or say what the figure says, too
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))
 
 
 def _common(groups: Groups) -> Sections:
-    """Return what a report of runs and one of a comparison have in common."""
+    """Return the sections that a report of runs and one of a comparison have in common; attention
+    is that of the first run of each group.
+    """
     return {
         "Attention": _attention({label: runs[0] for label, runs in groups.items()}),
         "Config": _settings(groups, lambda run: flat_values(run.config)),
@@ -211,12 +224,12 @@ def _common(groups: Groups) -> Sections:
 
 
 def _attention(runs: Mapping[str, Run]) -> str:
-    """Return maps of attention, a row of them for each string: of one run through training, of
-    several the last of each.
+    """Return maps of attention, a row of them for each string: of one run through training, at most
+    `MOST_STEPS`, of several the last of each. Empty if no run recorded any.
 
     runs: by a label, which is written above a map if there are several.
     """
-    maps: dict[str, str] = {}  # by source
+    maps: dict[str, str] = {}  # source -> its row, as HTML
     is_one = len(runs) == 1
     for label, run in runs.items():
         recorded = read_attention(run)
@@ -236,9 +249,9 @@ def _attention(runs: Mapping[str, Run]) -> str:
 
 def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
     """Return a table of values by key, a column for each group; first the keys whose values differ
-    between groups. A cell has several values where the runs of a group differ.
+    between groups. A cell has several values where the runs of a group differ, and `-` for none.
 
-    values_of: key -> value, of a run.
+    values_of: returns key -> value of a run.
     """
     values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
     equal: list[dict[str, str]] = []

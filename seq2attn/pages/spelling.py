@@ -38,8 +38,9 @@ FILLED = {
 
 @cache
 def operations() -> frozenset[str]:
-    """Return the operations that the page's interpreter knows, read from its tables in JavaScript:
-    lines of two spaces and a name, or `name: ...`, between `const TABLE = {` and `}`.
+    """Return the names of the operations that the page's interpreter knows, read from its tables in
+    JavaScript: lines of two spaces, perhaps `async`, and a name, such as `add,`, `add: ...` or
+    `add(...`, between `const TABLE = {` and `}`.
     """
     tables = re.findall(
         r"^const [A-Z_]+ = \{$(.*?)^\}$", asset("engine/operations.js"), re.M | re.S
@@ -49,7 +50,9 @@ def operations() -> frozenset[str]:
 
 def torch_decompositions(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
     """Return torch's decompositions, functions that compute an operation by simpler ones: of the
-    operations that the page lacks and of `wanted`, as far as torch has any.
+    operations whose names the page lacks, and of `wanted`, as far as torch has any.
+
+    wanted: operations that the page has for some arguments only, such as `index` without a mask.
     """
     chosen = {}
     for target, decomposition in _every_decomposition().items():
@@ -69,11 +72,12 @@ def _is_known(target: Any) -> bool:
 
 
 def _base_name(schema: Any) -> str:
-    """Return "add" of torch.ops.aten.add_.Tensor, and "max_dim" of torch.ops.aten.max.dim, which
-    the page has beside "max".
+    """Return the name of an operation without what torch adds to it: "add" of
+    torch.ops.aten.add_.Tensor; but "max_dim" of torch.ops.aten.max.dim, since the page has that
+    beside "max".
     """
     name: str = schema.name.removeprefix("aten::")
-    if schema.is_mutable:
+    if schema.is_mutable:  # it writes into a tensor; its name then ends with _
         name = name.removesuffix("_")
     overload = f"{name}_{schema.overload_name}"
     return overload if overload in operations() else name
@@ -99,7 +103,8 @@ def writes(node: fx.Node) -> bool:
 def is_view(node: fx.Node) -> bool:
     """Return whether a result shows memory of the first argument."""
     returns = _schema(node).returns if _schema(node) else ()
-    # one of several results that an operation returned; and what changes nothing here
+    # getitem: one of several results that an operation returned; dropout: changes nothing, since a
+    # page's model is in evaluation mode
     is_argument = _name(node) in ("python_getitem", "dropout")
     return is_argument or any(result.alias_info for result in returns)
 
@@ -125,15 +130,15 @@ Given = dict[str, Any]
 
 
 def spelled(node: fx.Node) -> list[Any]:
-    """Return the operation of a node and its arguments, as the page calls them. Of the arguments at
-    the end, those that have their default are left out.
+    """Return the operation of a node and its arguments, as the page calls them. The last arguments
+    are left out as long as each has its default.
 
     For what the page cannot run, such as complex numbers, the operation is a name that no table has
     and that the error message about it shows.
     """
     name = _name(node)
     schema = _schema(node)
-    if schema is None:
+    if schema is None:  # a function of Python, such as operator.add of two sizes
         return [name, *node.args]
     dtype = _type(node)
     if dtype is not None and dtype.is_complex:
@@ -141,11 +146,11 @@ def spelled(node: fx.Node) -> list[Any]:
     defaults = {one.name: one.default_value for one in schema.arguments}
     # `node.args` are the first of the arguments
     given: Given = {**defaults, **dict(zip(defaults, node.args, strict=False)), **node.kwargs}
-    for ignored in IGNORED & given.keys():
+    for ignored in IGNORED & given.keys():  # such as a device, which changes no number
         del given[ignored]
-    if name in _SPELLED:
+    if name in _SPELLED:  # the page takes other arguments than torch
         return _SPELLED[name](node, given)
-    # arguments have places: of those before a needed one none can be left out
+    # the page knows an argument by its place: one before another that is needed must stay
     for last in reversed([*given]):
         if given[last] != defaults[last]:
             break
@@ -163,7 +168,7 @@ def _filled(node: fx.Node, given: Given) -> list[Any]:
     name = _name(node)
     values = [*given.values()]
     number = FILLED[name] if name in FILLED else values.pop()
-    shape = values[-1] if values else []
+    shape = values[-1] if values else []  # or the tensor
     return ["full_like" if isinstance(shape, fx.Node) else "full", shape, number, _kind(node)]
 
 

@@ -31,7 +31,7 @@ differs between them may have any size in the graph"""
 CHECKED_LENGTHS = (1, 4, 9)
 """lengths of the sources on which a graph is compared with the function that it was made from"""
 LONG = 30
-"""a further one for the rules of tasks, which handle all positions at once"""
+"""a further length for the rules of tasks, which handle all positions at once"""
 
 
 class Traced(NamedTuple):
@@ -44,15 +44,16 @@ class Traced(NamedTuple):
 
 
 def trace_model(model: Model) -> list[Traced]:
-    """Trace the functions of a model, and compare the graphs with them.
+    """Trace the functions of a model, and compare the graphs with them at `CHECKED_LENGTHS`.
 
     model: on the CPU.
 
-    Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs are
-    right at the traced length only.
+    Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs give
+    other results than its functions, as when they are right at the traced length only.
     """
     rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    hint = rule if foreign_parts() else None
+    hint = rule if foreign_parts() else None  # None: no plug-in has registered a part
+    # in evaluation mode
     with measuring(model), exporting("torch cannot export this model", hint):
         examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
         traced = [trace(model, *pair) for pair in zip(*examples, strict=True)]
@@ -70,20 +71,21 @@ def at_other_lengths(
     two give different results: the caller runs and compares them.
     """
     for length in CHECKED_LENGTHS:
-        same = functions(model, _source(length), EXAMPLES[0][1])  # after as many positions
+        # `step` after as many output positions as in the first example
+        same = functions(model, _source(length), EXAMPLES[0][1])
         for one, function in zip(traced, same, strict=True):
             message = f"of a source of length {length}, {function.name} gives other numbers"
             yield one, function, message
 
 
 def trace_answer(task: Task) -> Traced | None:
-    """Trace the rule of a task. Return None for a task that has none, or whose graph gives other
-    answers than the task.
+    """Trace the rule of a task. Return None for a task that has none, for a rule that torch cannot
+    export, and for one whose graph gives other answers than the task.
     """
     if not isinstance(task, StringTask):
         return None
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
-        # a rule has no parameters
+        # an empty model: a rule has no parameters
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         if all(_agrees(traced, right_answer(task, one)) for one in (*CHECKED_LENGTHS, LONG)):
             return traced
@@ -97,11 +99,12 @@ def _source(length: int) -> Tensor:
 
 @contextlib.contextmanager
 def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, the first line of the reason, and the
-    line of a plug-in that led to it.
+    """Turn an exception in this context into a `Seq2AttnError`: `failure`, the first line of the
+    reason, at most 300 characters of it, and the line of a plug-in that led to it. A lack of memory
+    is raised as it is.
 
-    Meanwhile, no gradients are computed, and torch's logs, warnings and prints about its own
-    internals are suppressed.
+    In this context, no gradients are computed, and all logs, warnings and stderr, in which torch
+    writes about its own internals, are suppressed.
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -113,7 +116,8 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        cause = error.__cause__ or error  # the message of torch's exporter is about itself
+        # the exporter's own message is about itself; its cause is what went wrong in the model
+        cause = error.__cause__ or error
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         line = _line_of_plugin(cause)
         raise Seq2AttnError(f"{failure}: {lines[0][:300]}{line}", hint=hint) from error
@@ -129,7 +133,8 @@ OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
 
 def _line_of_plugin(error: BaseException) -> str:
     """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
-    an installed package; empty if there is none.
+    an installed package, such as " (odd.py, line 11: return query @ keys.mT)"; empty if there is
+    none.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
@@ -155,7 +160,7 @@ def line_of(node: fx.Node) -> str:
     if OWN & set(Path(file).parents):
         for _, class_path in node.meta.get("nn_module_stack", {}).values():  # outermost first
             python_module, _, class_name = class_path.rpartition(".")
-            if python_module.startswith(MODULE):
+            if python_module.startswith(MODULE):  # of a plug-in; the last one found is innermost
                 around = f"{class_name}: "
     return f" ({around}{Path(file).name}, line {line}: {code})"
 
@@ -174,10 +179,10 @@ class _Module(nn.Module):
 
 
 def trace(model: nn.Module, function: Function, other: Function) -> Traced:
-    """Trace one function.
+    """Trace one function of a model, on its example inputs.
 
     other: the same function, with example inputs of other sizes: where the two differ, the graph
-        takes any size.
+        takes any size. May be `function` itself: then all sizes are fixed.
     """
     dynamic = {}
     for name, tensor in function.inputs.items():
@@ -187,6 +192,7 @@ def trace(model: nn.Module, function: Function, other: Function) -> Traced:
     module = _Module(model, function)
     # not strict: it runs the function, and does not read the bytecode of parts of plug-ins
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
+    # without the checks of input sizes, which torch would otherwise make before a run
     runs_any_size = program.module(check_guards=False)
     outputs = list(function.call(function.inputs))  # their names
     return Traced(function, program, runs_any_size, outputs)
@@ -204,7 +210,9 @@ class Run(fx.Interpreter):
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
-        """Run the graph. Of an exception, `failed` is kept; only a lack of memory is raised."""
+        """Run the graph. An operation that raises an exception becomes `failed`, and ends the run;
+        only a lack of memory is raised.
+        """
         super().__init__(module)
         self.values: Tensors = {}
         self.results: Tensors = {}
@@ -232,7 +240,7 @@ def _agrees(traced: Traced, function: Function) -> bool:
 
 
 def are_close(found: Tensors, expected: Tensors) -> bool:
-    """Return whether tensors are the same, but for rounding.
+    """Return whether `found` has all tensors of `expected`, with the same numbers but for rounding.
 
     The tolerance is wide, since the logarithm of a small probability magnifies rounding.
     """
@@ -247,10 +255,12 @@ def are_close(found: Tensors, expected: Tensors) -> bool:
 
 
 def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
-    """Say why a graph gives other numbers than its function; empty where that cannot be found."""
+    """Say why a graph gives other numbers than its function for the function's example inputs: a
+    text to append to a message, empty where the reason cannot be found.
+    """
     run = Run(traced.module, function.inputs)
     fixed = _fixed_sizes(traced.module, function)
-    if fixed:  # and an operation may have failed since sizes did not fit
+    if fixed:  # if sizes that did not fit made an operation fail, name it, too
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
     # the sizes fit: find the operation by a graph that is right, traced at this very length
@@ -260,9 +270,10 @@ def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
 
 def first_difference(run: Run, found: Tensors) -> str:
     """Say which operation is the first to have another value in `found` than in a run, and where it
-    was called; empty if there is none.
+    was called, such as ", from add_2 on (odd.py, line 11: ...)"; empty if there is none.
 
-    found: values by the names of nodes; those that are missing are not compared.
+    run: of a graph whose values are right. found: values by the names of nodes; those that are
+        missing are not compared.
     """
     names = run.values.keys() & found.keys()
     for node in run.graph.nodes:

@@ -3,6 +3,8 @@ project itself, as functions.
 
 What they draw at random comes in as inputs `random.N`, uniform in [0, 1): the page has a generator
 of its own.
+
+Shapes: B strings of a batch, S source positions, L output positions.
 """
 
 import contextlib
@@ -45,20 +47,22 @@ CARRIED = 2000
 CPU = torch.device("cpu")
 Call = Callable[[Tensors], Tensors]
 Tracing = Literal["real", "fake"]
+"""with what a function is traced: tensors with numbers, or with shapes alone"""
 aten = torch.ops.aten
 
 
 def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
-    """Return the graphs that train a model; the shapes of their tensors are fixed.
+    """Return the graphs that train a model, by name; the shapes of their tensors are fixed.
 
-    first: the weights before training.
-    draw: the examples of a batch.
+    first: the weights before training, from random numbers alone.
+    draw: the examples of a batch, from random numbers alone.
     train: one training step. From examples, weights, the optimiser's state, `rate` (the learning
         rate) and `mask` (True: padding gets no attention) to the next weights and state, `loss`,
-        and `right`, (B,) True where every symbol of the target was the likeliest.
+        and `right`, (B,) True where every symbol of the target, `<eos>` too, was the likeliest
+        (with teacher forcing).
 
-    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace, and for a loss that
-    changes from step to step.
+    Raises `Seq2AttnError` for a model that PyTorch cannot trace, for an operation that the page
+    lacks, and for a loss that changes from step to step.
     """
     failure = f"the page cannot train {config.score_name}"
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
@@ -70,7 +74,7 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    # tracing draws numbers, which leave the caller's generator as it is
+    # fork_rng: tracing draws numbers, but the caller's generator stays as it is
     with exporting(failure, hint), torch.random.fork_rng(devices=[]):
         draw, drawn = drawing(config, task)
         examples = draw({})
@@ -82,10 +86,12 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
 
 
 def training_settings(config: Config) -> dict[str, Any]:
-    """Return what the page needs beside the graphs, as JSON values. warmup: for each of the first
-    steps, the share of the learning rate with which it is taken. All later steps have the whole
-    rate, whatever the schedule of the config: the reader sets it by a slider, and may train on
-    without end.
+    """Return what the page needs beside the graphs, as JSON values.
+
+    warmup: for each step of the warm-up, the share of the learning rate with which it is taken. All
+        later steps have the whole rate, whatever the schedule of the config: the reader sets it by
+        a slider, and may train on without end.
+    rate: the learning rate at first. seed, steps: those of the config.
     """
     training = config.training
     steps = training.warmup + 1  # any number of steps beyond the warm-up gives the same shares
@@ -94,15 +100,17 @@ def training_settings(config: Config) -> dict[str, Any]:
         "warmup": [rate / training.learning_rate for rate in rates],
         "rate": training.learning_rate,
         "seed": config.seed,
-        "steps": training.steps,  # None where epochs are counted
+        "steps": training.steps,  # None if the config counts epochs
     }
 
 
 def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
-    """Return what draws the examples of a batch, and its graph.
+    """Return a function that draws the examples of a batch, tensors by the names of the fields of
+    `Examples`, from no inputs; and its graph.
 
-    It is the task's own drawing if that can be traced. Otherwise the graph chooses among `CARRIED`
-    examples, which are constants in it: for a training set, or where Python reads what is drawn.
+    It is the task's own drawing if that can be traced. Otherwise it chooses among examples that are
+    constants in the graph: the first `CARRIED` of a training set, or as many that are drawn now, if
+    the drawing cannot be traced, since Python reads what is drawn.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -111,10 +119,12 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
             # any generator: what it draws becomes an input of the graph
             return _tensors(task.examples(generator(CPU), count))
 
-        with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
+        # an exception: the drawing cannot be traced, as with a Python loop over what was drawn
+        with contextlib.suppress(Exception):
             graph = graph_of(draw, {})
-            # Its only inputs are random numbers: without any, it draws nothing. What Python draws
-            # itself is a constant in the graph, and another one when it is traced again.
+            # Its only inputs are random numbers: without any, all its examples would be the same.
+            # What Python's own generators draw is a constant in the graph, and another one when it
+            # is traced again.
             if graph["inputs"] and graph == graph_of(draw, {}):
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
@@ -135,7 +145,7 @@ def _tensors(examples: Examples) -> Tensors:
 
 
 def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors]:
-    """Return the training step as a function, and its example inputs with these examples.
+    """Return the training step as a function, and example inputs for it, with these examples.
 
     It is `TrainingStep` itself, run on weights and an optimiser's state that are inputs.
     """
@@ -147,6 +157,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
         """Take one step, with tensors named as `training_graphs` says."""
         drawn = Examples(**nested(examples, tensors))
         batch = make_batch(drawn, source_eos=config.model.source_eos)
+        # any generator: what it draws becomes an input of the graph
         batch = drop_words(batch, config.training.word_dropout, generator(CPU))
 
         # `mask` decides which positions are attended to, whatever the config says
@@ -173,11 +184,11 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
         is_right = decoded.logits.argmax(dim=2) == batch.decoder_output  # (B, L)
         is_padding = batch.decoder_output == PAD
-        right = (is_right | is_padding).all(dim=1)
+        right = (is_right | is_padding).all(dim=1)  # (B,)
         return {"loss": losses.total, "right": right, **weights, **step.state}
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
-    state = TrainingStep(model, config, CPU).state
+    state = TrainingStep(model, config, CPU).state  # zeros
     return train, {**examples, **settings, **parameters, **state}
 
 
@@ -193,14 +204,17 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
     """
     try:
         return graph_of(*make(), tracing="fake")
-    except Lacking:  # with numbers, too, the page would lack it
+    except Lacking:  # tracing with numbers would meet the same operation
         raise
-    except Exception:
+    except Exception:  # any of torch's
         return graph_of(*make())
 
 
 def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
-    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
+    """Trace a function, and return its graph. Gradients that it computes are operations like all
+    others.
+
+    inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers.
 
     If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
     these lines doubles the time of tracing, so only a second trace, made for the message, does.
@@ -209,7 +223,7 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
 
     def noting_names(tensors: Tensors) -> Tensors:
         results = call(tensors)
-        output_names[:] = results  # the keys
+        output_names[:] = results  # the keys, which a traced graph does not keep
         return results
 
     def trace_call(*, lines: bool) -> fx.GraphModule:
@@ -256,10 +270,10 @@ def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
 def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *settings: Any) -> Any:
     """Differentiate `torch.conv1d` of x (B, C, S) by x, by its filters (M, C, K), and by its bias.
 
-    gradient: of the result, (B, M, L). Raises `Lacking` for a convolution with strides,
-    dilation or groups: the page cannot train it.
+    gradient: by the result, (B, M, L). settings: torch's further arguments, in its order. Raises
+    `Lacking` for a convolution with strides, dilation or groups: the page cannot train it.
     """
-    # left out: the size of the bias, what only transposed ones have, and which gradients are wanted
+    # not used: the size of the bias, what only transposed ones have, and which gradients are wanted
     _, stride, (padding,), dilation, _, _, groups, _ = settings
     if (*stride, *dilation, groups) != (1, 1, 1):
         raise Lacking("it lacks the gradient of a convolution with strides, dilation or groups")
@@ -275,8 +289,9 @@ def _adamw(
     """Update weights in place by PyTorch's formulas (`torch.optim.adamw`), which stand for the
     fused operation in a traced graph.
 
-    The caller of the fused operation has already counted this step; the formulas count it
-    themselves, and so begin one step earlier.
+    averages, squares: the two moments of each gradient. _: what only AMSGrad has. steps: how many
+    updates there are with this one, as the caller of the fused operation has counted; the formulas
+    count this one themselves, and so begin one step earlier.
     """
     steps = [step - 1 for step in steps]
     options |= {"foreach": False, "differentiable": True}  # without branches on numbers
