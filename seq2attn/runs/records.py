@@ -130,7 +130,7 @@ class Progress(Record, frozen=False):
     evaluations_without_improvement: Count = 0
     """evaluations since the last one that was better than all before it"""
     formulas: bool = False
-    """True if the leaf was found to differ from the formulas, which compute every step since"""
+    """True if the kernels were found to differ from the formulas, which compute every step since"""
     positions: dict[str, Count] | None = None
     """bytes of each file of records at the last checkpoint; None before there is one"""
 

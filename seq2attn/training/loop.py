@@ -76,7 +76,7 @@ class Trainer:
 
         self.progress = self._restore()
         if self.progress.formulas:  # the kernels once disagreed with them
-            self.step.leaf = None
+            self.step.faster_form = None
 
     def start_over(self, model: Model) -> None:
         """Go back to the last checkpoint, with `model`, just built, and compute the model's
@@ -85,7 +85,7 @@ class Trainer:
         self.model = model
         self.__post_init__()  # restores `progress`, too
         self.progress.formulas = True
-        self.step.leaf = None
+        self.step.faster_form = None
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""

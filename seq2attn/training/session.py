@@ -32,7 +32,7 @@ from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_
 from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.proof import LeafDiffers, is_due, prove
+from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -187,7 +187,7 @@ def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> None:
     try:
         trainer.train(should_stop)
         return
-    except LeafDiffers as difference:
+    except KernelsDiffer as difference:
         trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
     # the same trainer, so that its caller sees how far it came if it fails from here on; without
     # kernels, `prove` does nothing
@@ -284,13 +284,13 @@ class NewModel(TrainedModel):
         need_count("step", number, 0)
         need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
-            training.leaf = None  # it computes in the weights' precision
+            training.faster_form = None  # it computes in the weights' precision
 
         if is_due(number):  # do the kernels compute what the formulas say?
             try:
                 prove(training, batch, number)
-            except LeafDiffers as difference:
-                training.leaf = None
+            except KernelsDiffer as difference:
+                training.faster_form = None
                 say(f"{difference} Continuing without them.")
 
         decoded = training.forward(batch, number, part)

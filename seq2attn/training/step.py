@@ -11,7 +11,7 @@ from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import leaf_for
+from seq2attn.kernels import faster_form
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.hooks import Rank, hooked_places, is_hooked
 from seq2attn.model.interface import Decoded, Model
@@ -48,7 +48,7 @@ class TrainingStep:
         """Choose how the model is computed, and make the optimiser's moments, zeros at first."""
         self.model = model
         self.config = config
-        self.leaf: Forward | None = leaf_for(model)
+        self.faster_form: Forward | None = faster_form(model)
         """the model computed by kernels, which is faster; None if they do not cover this model, or
         are not to be used: then `formulas` calls the model itself"""
         self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
@@ -57,7 +57,7 @@ class TrainingStep:
         self._losses = build_losses(config)
         self._states = self._place_of_states()
         if self._states is not None:
-            self.leaf = None  # kernels do not pass the points at which states are kept
+            self.faster_form = None  # kernels do not pass the points at which states are kept
         self._parameters: list[Tensor] = []
         self._averages: list[Tensor] = []
         self._squares: list[Tensor] = []
@@ -94,7 +94,7 @@ class TrainingStep:
         """From now on, compute with the model itself and take no Python branch on a number: a step
         can be traced as one graph.
         """
-        self.leaf = None
+        self.faster_form = None
         self._may_read_numbers = False
 
     # ---- outputs ----
@@ -105,7 +105,7 @@ class TrainingStep:
         Their random numbers are a function of seed, step and part alone; part: which part of the
         step's batch this is, where gradients are accumulated.
         """
-        forward = self.leaf
+        forward = self.faster_form
         if forward is None or is_hooked(self.model):
             forward = self.formulas
         return self.call(forward, batch, number, part)

@@ -1,5 +1,6 @@
-"""`leaf_for`: a faster form of one model's `forward`, which training may call in its place: the
-leaf of the call tree.
+"""`faster_form`: a faster form of one model's `forward`, which training may call in its place. It
+computes parts of the model by kernels: recurrences in compiled C, which has no windows, and cells
+and softmaxes by PyTorch's fused operations.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _methods() -> dict[tuple[type, str], Any]:
     """Return the methods of every known class and of its bases.
 
     Somebody may replace one, as in `GRU.step = ...`, to change what models compute. The faster form
-    would not notice, so `leaf_for` compares these methods with those at import.
+    would not notice, so `faster_form` compares these methods with those at import.
     """
     methods: dict[tuple[type, str], Any] = {}
     for kind in KNOWN:
@@ -89,7 +90,7 @@ _WRITTEN = _methods()
 """the methods as they were when this module was imported"""
 
 
-def leaf_for(model: Model) -> Leaf | None:
+def faster_form(model: Model) -> FasterForm | None:
     """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster.
 
     None if there is none: it is only for recurrent models in which no weight is parametrized, no
@@ -118,13 +119,13 @@ def leaf_for(model: Model) -> Leaf | None:
         if isinstance(place.part, GRU):
             place_together(place.part)  # on a CPU nothing happens
     if isinstance(kernels, str) or first.device.type != "cpu":  # no C: PyTorch's operations alone
-        return Leaf(model, places)
+        return FasterForm(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
     # A decoder in C has a single layer, and so has the encoder: nothing is left for fused parts.
     if reads and decodes:
         places = []
-    return Leaf(model, places, kernels, reads, decodes)
+    return FasterForm(model, places, kernels, reads, decodes)
 
 
 def prefers_cpu(model: Model, rows: int) -> bool:
@@ -133,12 +134,12 @@ def prefers_cpu(model: Model, rows: int) -> bool:
 
     model: on the CPU.
     """
-    leaf = leaf_for(model)
-    return leaf is not None and leaf.reads and leaf.decodes and leaf.size(rows) <= SMALL
+    faster = faster_form(model)
+    return faster is not None and faster.reads and faster.decodes and faster.size(rows) <= SMALL
 
 
 @dataclass(frozen=True)
-class Leaf:
+class FasterForm:
     """A model some of whose parts are fused, and perhaps the encoder's first layer (`reads`), the
     decoder (`decodes`) or both in C.
     """
