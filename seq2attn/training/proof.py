@@ -44,7 +44,8 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     In float32, rounding alone may exceed `TOLERANCE`: of large scores, such as those of `dot`, or
     of attention that moves over many steps. A larger difference is therefore judged in float64:
     there, the two must agree, and in float32, the kernels may be off by `MOST_ROUNDING` times what
-    the formulas are off, or times the tolerance. Without kernels for float64, it counts.
+    the formulas are off, or times the tolerance. Where no kernels compute in float64, any larger
+    difference is an error.
     """
     if step.faster_form is None or is_hooked(step.model):
         return
