@@ -43,7 +43,9 @@ def choose_device(name: str) -> torch.device:
 
 @contextlib.contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """In this context, torch makes tensors of this dtype by default, such as `float32`."""
+    """In this context, torch makes tensors of the dtype of this name, such as `float32`, where no
+    other is asked for.
+    """
     import torch
 
     before = torch.get_default_dtype()

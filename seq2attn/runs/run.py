@@ -38,7 +38,7 @@ class Run:
     path: Path
 
     def __post_init__(self) -> None:
-        """Set its name, and the paths of its files, which need not exist."""
+        """Set the run's name, and the paths of its files and folders, which need not exist."""
         self.name = self.path.name
         self.config_file = self.path / "config.yaml"  # all values; a directory with it is a run
         self.environment_file = self.path / "environment.json"  # `Environment`; never changed
@@ -46,9 +46,10 @@ class Run:
         self.status_file = self.path / "status.json"  # `Status`
         self.metrics_file = self.path / "metrics.jsonl"  # a line each: losses and evaluations
         self.attention_file = self.path / "attention.jsonl"  # a line each: maps of a few strings
-        self.checkpoints = self.path / "checkpoints"
+        self.checkpoints = self.path / "checkpoints"  # `last`, `best` and those that are kept
         self.evaluations = self.path / "evaluations"  # what `eval` and `compare` measured
-        self.evaluations_lock = self.path / "evaluations.lock"  # locked while one is written
+        # locked while a file in `evaluations` is written
+        self.evaluations_lock = self.path / "evaluations.lock"
         self.lock_file = self.path / "training.lock"  # locked while the run is trained
 
     def checkpoint(self, which: str) -> Path:

@@ -108,8 +108,8 @@ class Trainer:
         self._recorder = Recorder(self.run, progress.positions)
         # each step seeds torch's generators; at the end, they are again as the caller had them
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            if progress.positions is None and self._snapshot_steps:  # a new run
-                self._take_snapshot()
+            if progress.positions is None and self._snapshot_steps:
+                self._take_snapshot()  # of a new run, before its first step
             self._start_clock()
             batches = self.data.batches(progress.step)
             while not self.finished and not should_stop():
@@ -197,6 +197,7 @@ class Trainer:
 
         self._recorder.step(step, numbers)
         text = f"loss {numbers['loss']:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
+        # "": the name of a trial, which a training alone does not have
         self.display.step("", step, f"{self.span.place_of_all(step)}: {text}")
 
     def _evaluate_and_save(self, batch: Batch) -> None:
@@ -233,8 +234,8 @@ class Trainer:
         earlier model was better.
 
         Models are ranked by a list of numbers, higher being better, of which the next counts where
-        the ones before are equal: on a dev set by the rate that `training.select` names, then the
-        loss, both negative; on drawn strings by exact match at the worst length, then on average,
+        the ones before are equal: on a dev set by minus the rate that `training.select` names, then
+        minus the loss; on drawn strings by exact match at the worst length, then on average,
         then the share of tokens that are right under teacher forcing.
 
         Raises `Diverged` if the loss on the dev set is not a number.

@@ -151,6 +151,7 @@ def _train_on(
         for line in _notes(trainer):
             display.say(line)
         span, progress = trainer.span, trainer.progress
+        # "": the name of a trial, which a training alone does not have
         display.begin("", span.steps, span.place(progress.step))
         try:
             _train(trainer, should_stop or request.is_set)
@@ -166,6 +167,7 @@ def _train_on(
                 raise explained from error
             raise
         step = trainer.progress.step
+        # if training ended early, but not by a signal, the display says why
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
 
@@ -179,6 +181,7 @@ def _check_memory(config: Config, data: TrainingData) -> None:
     model = config.model
     rows, source, target = data.largest_batch  # strings, and the symbols of a source and a target
     numbers = (source + target) * model.hidden  # of a string: its states
+    # and attention weights; only a recurrent model can do without attention
     if not isinstance(model, RecurrentConfig) or model.attention.score.name != "none":
         numbers += source * target
     needed = rows * numbers * torch.get_default_dtype().itemsize
