@@ -175,7 +175,7 @@ class FasterForm:
         # PyTorch's products on several threads are then faster than the C, which has one
         is_large = self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            if is_large or not (self.reads or self.decodes):  # nothing is in C
+            if is_large or not (self.reads or self.decodes):  # all by the formulas
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))  # (B, S)

@@ -94,7 +94,7 @@ class Kernels:
 
     def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
         """Call a function of the library with a structure of these sizes and pointers to these
-        tensors, and memory for its intermediate results (workspace). Return what the function does.
+        tensors, and memory for its intermediate results (workspace). Return what it returns.
 
         The pointers of fields for which there is no tensor stay NULL: for `forward`, which gets
         fewer tensors than `backward`, those to gradients.
@@ -131,10 +131,11 @@ class Recurrence(torch.autograd.Function):
 
         inputs: in the order of `INPUTS`, None for those not needed. B rows of L steps each.
 
-        Return the weights (B, L, S), None without attention, after the features: the states and
-        contexts (B, L, D + Dc), or with `combine` the attentional vectors (B, L, D). The other
-        results, with a row for each of the B L positions, are what `backward` needs: gates, the
-        states before, and with attention projected queries and past weights.
+        Return features and attention weights, as `gru` says: the features are `states`, which hold
+        contexts too (B, L, D + Dc), or with `combine` the attentional vectors (B, L, D); the
+        weights (B, L, S) are None without attention. The other results, with a row for each of the
+        B L positions, are what `backward` needs: gates, the states before, and with attention
+        projected queries and past weights.
         """
         inputs = tuple(None if tensor is None else tensor.contiguous() for tensor in inputs)
         named = dict(zip(INPUTS, inputs, strict=True))
@@ -151,21 +152,21 @@ class Recurrence(torch.autograd.Function):
         # A size is 0, and a result None, where the inputs do not ask for it. Results that the C
         # does not write in full, as in a row that has ended, begin as zeros; of the others, which
         # are not initialised, it reads only what it wrote.
-        attention = (0, 0, 0)  # keys, and widths of a key and a value
-        convolution = (0, 0, 0)  # channels, taps, distances
+        key_sizes = (0, 0, 0)  # number of keys, and widths of a key and a value
+        filter_sizes = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None
         if (combine := named["combine"]) is not None:  # `luong`: attentional vectors
             context = combine.size(1) - width
             vectors = like.new_zeros(rows, steps, width)
         if (keys := named["keys"]) is not None:  # attention
-            attention = (*keys.shape[1:], named["values"].size(2))
+            key_sizes = (*keys.shape[1:], named["values"].size(2))
             weights = like.new_zeros(rows, steps, keys.size(1))
         if named["v"] is not None:  # the additive score
             queries = like.new_empty(rows * steps, named["v"].numel())
         if (past := named["past_weight"]) is not None:  # a history
             # the last size is that of distances only where `moves` says that weights move by them
             channels, taps, distances = past.shape
-            convolution = (channels, taps, 0 if named["moves"] is None else distances)
+            filter_sizes = (channels, taps, 0 if named["moves"] is None else distances)
             # What a history reads at each position: the weights of the step before, the sum of all,
             # which the C keeps even if the convolution reads one channel, and with three channels
             # the weights of two steps before; `taps - 1` more for the convolution to reach over.
@@ -177,7 +178,7 @@ class Recurrence(torch.autograd.Function):
         states = like.new_empty(rows, steps, width + context)
         results = (gates, before, states, vectors, weights, queries, pasts)
 
-        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *convolution)
+        sizes = (steps, rows, width, vocabulary, embedded, fed, *key_sizes, context, *filter_sizes)
         kernels.forward(sizes, (*inputs, *results))
 
         ctx.kernels = kernels
@@ -201,7 +202,7 @@ class Recurrence(torch.autograd.Function):
         states = named["states"]
         vectors = named["vectors"]
 
-        # a copy of `grad_features`, since the C adds to it, and the caller's must stay
+        # a copy of `grad_features`, or zeros: the C adds to it, and the caller's must stay
         grads = torch.zeros_like(states if vectors is None else vectors)
         if grad_features is not None:
             grads.copy_(grad_features)
@@ -221,8 +222,8 @@ class Recurrence(torch.autograd.Function):
             gradients[name] = part.view_as(like)
 
         # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
-        # gradient is `grads`. If that was `vectors`, the gradient of the states begins at 0, and
-        # the C adds what reaches them through the vectors.
+        # gradient is `grads`. If it was `vectors`, the gradient of the states begins at 0, and the
+        # C adds what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
