@@ -74,7 +74,7 @@ class TrainingStep:
                 self._squares.append(square)
                 self.state |= {f"exp_avg.{name}": average, f"exp_avg_sq.{name}": square}
         self._gradients: list[Tensor] = []  # of the parameters, which `update` applies
-        # whether Python may look at a tensor's number: for a GPU's it would have to wait
+        # whether Python may look at a tensor's number: on a GPU it would have to wait for it
         self._may_read_numbers = device.type == "cpu"
 
     def _place_of_states(self) -> Place | None:
@@ -165,7 +165,7 @@ class TrainingStep:
         their weighted sum.
 
         Raises `Seq2AttnError` if nothing can be learned from the sum: it has no gradient, though
-        gradients are recorded.
+        torch records gradients here.
         """
         # what a loss may ask for besides outputs and batch; states are None if no loss asks
         given = {"step": number, "states": decoded.states}
@@ -215,8 +215,9 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        # Comparing the norm with the limit would wait for a GPU, so there always multiply, by 1 if
-        # the norm is below the limit. (A norm of 0 gives inf, which becomes 1.)
+        # Comparing the norm with the limit would wait for a GPU, and cannot be traced: always
+        # multiply there, by 1 if the norm is below the limit. (A norm of 0 gives inf, which becomes
+        # 1.)
         if not self._may_read_numbers:
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
