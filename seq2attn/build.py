@@ -22,7 +22,7 @@ from seq2attn.model.transformer import Transformer
 
 def build_model(config: Config, task: Task | None = None) -> Model:
     """Return the model of `config` on the CPU, its weights initialised from `config.seed`. Torch's
-    own generator is afterwards as it was.
+    generator of the CPU is afterwards as it was.
 
     task: the task of `config`, if it is already built. Raises `Seq2AttnError` if the decoder needs
     one vocabulary and the task has two.
@@ -30,7 +30,7 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     task = task or build_task(config)
     source = task.source_vocabulary
     target = task.target_vocabulary
-    with torch.random.fork_rng(devices=[]):  # of no GPU: weights are drawn on the CPU
+    with torch.random.fork_rng(devices=[]):  # not those of GPUs: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             # all keys but those that are not arguments, or given by position
@@ -86,7 +86,7 @@ def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int)
     attention = _build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
-    if model.padding_embedding == "zero":
+    if model.padding_embedding == "zero":  # otherwise `<pad>` has a vector like any symbol
         for embedding in (encoder.embedding, decoder.embedding):
             embedding.padding_idx = PAD  # the vector of `<pad>` then has no gradient: it stays 0
             embedding.weight.data[PAD] = 0.0
@@ -108,8 +108,8 @@ def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
 
 
 def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:
-    """Return an attention made of the parts that the config names, which is the only one of a
-    decoder, or one of its heads. `query_width` and `key_width` are those of the vectors it gets.
+    """Return an attention, the only one of a decoder or one of its heads, made of the parts that
+    the config names, for queries and keys of these widths.
     """
     attention = model.attention
     score = parts.SCORES.make(attention.score, query_width, key_width)

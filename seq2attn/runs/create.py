@@ -274,6 +274,7 @@ def prepare_training(
     settings = load_config(config, overrides)
     exact = name is not None
     if name is None:
+        # a config without a file, such as a mapping, counts as one called `run`
         file = Path(config if isinstance(config, str | Path) else "run")
         # sorted, so that the order of the overrides makes no other name
         name = run_name(file, sorted(override_list(overrides)))
