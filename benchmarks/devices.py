@@ -53,7 +53,7 @@ def step_of(config: Config, device: torch.device, *, formulas: bool) -> Callable
     """One step of `seq2attn train` on a device, formulas: of the model itself."""
     training = TrainingStep(build_model(config).to(device), config, device)
     if formulas:
-        training.leaf = None
+        training.faster_form = None
     batches = build_training_data(config, device).batches()
 
     def step() -> None:

@@ -21,7 +21,7 @@ def count(config: Config, *, formulas: bool = False) -> int:
     """
     step = TrainingStep(build_model(config).to(DEVICE), config, DEVICE)
     if formulas:
-        step.leaf = None
+        step.faster_form = None
     batch = next(build_training_data(config, DEVICE).batches())
     launches.clear()
     losses = step.losses(step.forward(batch, 0), batch)

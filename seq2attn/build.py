@@ -21,22 +21,25 @@ from seq2attn.model.transformer import Transformer
 
 
 def build_model(config: Config, task: Task | None = None) -> Model:
-    """Return the model of `config` on the CPU, its weights initialised from `config.seed`.
+    """Return the model of `config` on the CPU, its weights initialised from `config.seed`. Torch's
+    generator of the CPU is afterwards as it was.
 
-    task: the task of `config`, if it is already built.
+    task: the task of `config`, if it is already built. Raises `Seq2AttnError` if the decoder needs
+    one vocabulary and the task has two.
     """
     task = task or build_task(config)
     source = task.source_vocabulary
     target = task.target_vocabulary
-    with torch.random.fork_rng(devices=[]):  # of no GPU: weights are drawn on the CPU
+    with torch.random.fork_rng(devices=[]):  # not those of GPUs: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
+            # all keys but those that are not arguments, or given by position
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
             transformer = Transformer(len(source), len(target), config.model.hidden, **options)
             transformer.unknown = target.unknown
             return transformer
         model = _build_recurrent(config.model, len(source), len(target))
-    model.unknown = target.unknown
+    model.unknown = target.unknown  # whether there is an `<unk>`
     if isinstance(model.decoder, PointerDecoder):  # which copies symbols from source to target
         model.decoder.same = _same(source, target)
     if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
@@ -50,12 +53,15 @@ def build_model(config: Config, task: Task | None = None) -> Model:
 
 
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
-    """Return which symbols of two vocabularies are the same: (V of the source, V of the target) of
-    1 and 0. Symbols that the target lacks are the same as its `<unk>`.
+    """Return which symbols of two vocabularies are the same, (V of the source, V of the target):
+    1.0 where the ids of row and column stand for the same symbol, otherwise 0.0.
+
+    `<eos>` is the same in both, and so is `<unk>` if both have one. A symbol that the target lacks
+    is the same as the target's `<unk>`, if it has one. Nothing is the same as `<pad>` or `<sos>`.
     """
     same = torch.zeros(len(source), len(target))
     same[EOS, EOS] = 1
-    if source.unknown and target.unknown:
+    if source.unknown and target.unknown:  # whether a vocabulary has an `<unk>`
         same[UNK, UNK] = 1
     for symbol, row in source.ids.items():
         if symbol in target.ids:
@@ -66,7 +72,9 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
 
 
 def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
-    """Return a recurrent model for vocabularies of these sizes."""
+    """Return the recurrent model of this config for vocabularies of these sizes. Its parts are made
+    in a fixed order, since each draws its first weights from the same generator.
+    """
     cells = Cells(
         lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
         width=model.hidden,
@@ -78,15 +86,17 @@ def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int)
     attention = _build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
-    if model.padding_embedding == "zero":
+    if model.padding_embedding == "zero":  # otherwise `<pad>` has a vector like any symbol
         for embedding in (encoder.embedding, decoder.embedding):
-            embedding.padding_idx = PAD  # its vector then has no gradient
+            embedding.padding_idx = PAD  # the vector of `<pad>` then has no gradient: it stays 0
             embedding.weight.data[PAD] = 0.0
     return Reverser(encoder, initial_state, decoder)
 
 
 def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
-    """Return what a decoder attends with, to keys of this width; heads share the width."""
+    """Return what a decoder attends with, to encoder states of width `key_width`: nothing, one
+    attention, or several heads, each with queries and keys of `hidden // heads` numbers.
+    """
     heads = model.attention.heads
     if model.attention.score.name == "none":
         return NoAttention()
@@ -98,7 +108,9 @@ def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
 
 
 def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:
-    """Return an attention made of the parts that the config names."""
+    """Return an attention, the only one of a decoder or one of its heads, made of the parts that
+    the config names, for queries and keys of these widths.
+    """
     attention = model.attention
     score = parts.SCORES.make(attention.score, query_width, key_width)
     return Attention(
@@ -143,8 +155,13 @@ def _is_aligned(task: Task) -> bool:
 def build_training_data(
     config: Config, device: torch.device, task: Task | None = None
 ) -> TrainingData:
-    """Return the stream of training batches of `config`; `task` is its task, if that is already
-    built.
+    """Return the stream of training batches of `config`: `EpochData` if the task has a finite
+    training set, otherwise examples drawn without end.
+
+    task: the task of `config`, if it is already built; a task that reads files must be.
+
+    Raises `Seq2AttnError` if a loss needs to know which source position each output copies, and the
+    task does not.
     """
     task = task or build_task(config)
     for name, loss in build_losses(config).items():

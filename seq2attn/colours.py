@@ -38,8 +38,9 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 
 
 def weight_colour(weight: float) -> tuple[int, int, int]:
-    """Return the colour of an attention weight from 0 to 1, interpolated in `CIVIDIS`: red, green
-    and blue, each from 0 to 255.
+    """Return the colour of an attention weight: red, green and blue, each from 0 to 255. It is
+    interpolated between the colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside
+    has the colour of the nearer end.
     """
     import numpy  # not at the top: `--help` does not wait for it
 

@@ -70,7 +70,10 @@ class ConfigError(Seq2AttnError):
     def __init__(
         self, source: str, problems: Sequence[Problem], *, hint: str | None = None
     ) -> None:
-        """Make the error; source: what the message calls the config, such as its file."""
+        """Make the error, with a message of a line for each of the first `MAX_PROBLEMS` problems.
+
+        source: what the message calls the config, such as its file. hint: what to do next.
+        """
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
         lines = [f"{source}: {count}", *(f"  {problem}" for problem in problems[:MAX_PROBLEMS])]

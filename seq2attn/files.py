@@ -33,11 +33,11 @@ def open_plain(path: Path, flags: int = NO_WAIT) -> Iterator[BufferedReader]:
 
 @contextlib.contextmanager
 def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
-    """Open a plain file of at most `MAX_BYTES`, and raise an `OSError` as a `Seq2AttnError`, also
-    one that comes while the caller reads.
+    """Open a plain file of at most `MAX_BYTES` for a `with`. A link, a pipe, a device and a larger
+    file are refused; none of them is followed, waited for or read.
 
-    A link, a pipe, a device and a larger file are refused; none of them is followed, waited for or
-    read.
+    Raises a `Seq2AttnError`, with `hint`, in place of any `OSError`, also of one in the body of the
+    `with`: while the caller reads.
     """
     try:
         with open_plain(path, PLAIN) as file:
@@ -60,8 +60,9 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`. First
-    remove the temporary files of earlier calls for `path` that were killed.
+    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`: at any
+    time, `path` has all of its old contents or all of the new ones. First remove the temporary
+    files of earlier calls for `path` that were killed.
 
     Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
     """
@@ -70,16 +71,16 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         with writing(path), temporary.open("xb") as file:
             with contextlib.suppress(OSError):  # some network disks have no locks
-                _lock(file)  # so that another process's `remove_leftovers` leaves it
+                _lock(file)  # so that `remove_leftovers` of another process leaves the file alone
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            if os.name == "nt":  # Windows renames no open file
+            if os.name == "nt":  # Windows cannot rename a file that is open
                 file.close()
             os.replace(temporary, path)
         _sync_folder(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # it is gone if it was renamed
+        with contextlib.suppress(OSError):  # the usual case: it was renamed, so it is gone
             temporary.unlink()
 
 
@@ -99,15 +100,17 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
-    """Remove the temporary files of every `write_atomically` that was killed while it wrote a file
-    of this `name`, a pattern of `Path.glob`. One that still writes has locked its temporary file,
-    which then stays.
+    """Remove the temporary files that `write_atomically` has left in `folder` where its process was
+    killed. A process that still writes has locked its temporary file, which then stays; an empty
+    one stays too.
+
+    name: a pattern of `Path.glob` for the names of the files that were to be written; `*`: all.
     """
     for path in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # such as that of a lock: go on with the next file
             with open(os.open(path, os.O_RDWR | PLAIN), "rb") as file:
                 _lock(file)  # raises if it is being written
-            if path.stat().st_size:  # an empty one may be about to be locked and written
+            if path.stat().st_size:  # an empty one may just have been made, and be locked next
                 path.unlink()
 
 
@@ -120,14 +123,15 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append to a file, which may not be a link. A kill or a full disk may leave a part of `data`.
+    """Append to a file, which is made if there is none. A kill or a full disk may leave a part of
+    `data` in it.
 
-    Raises `Seq2AttnError` (exit code 1) if writing fails.
+    Raises `Seq2AttnError` (exit code 1) if writing fails, and for a link, which is not followed.
     """
     with writing(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN, 0o666)
         try:
-            while data:  # the system may write a part at a time
+            while data:  # `os.write` may write a part, and returns how many bytes it wrote
                 data = data[os.write(descriptor, data) :]
         finally:
             os.close(descriptor)

@@ -26,7 +26,9 @@ SYMBOLS = LETTERS + LETTERS.upper() + DIGITS + _ACCENTED
 
 
 def _alphabet(alphabet: str) -> str:
-    """Refuse an alphabet that is empty, repeats a character, or has a line end."""
+    """Return an alphabet as it is. Raises `ValueError` if it is empty, repeats a character, or has
+    one at which Python's `splitlines` ends a line.
+    """
     if not alphabet:
         raise ValueError("must not be empty")
     repeated = sorted(character for character, count in Counter(alphabet).items() if count > 1)
@@ -93,26 +95,31 @@ _CHECKS = {
 
 
 def _option(values: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the type and the field of an option, from its table in the catalogue.
+    """Return the type and the field of an option, as pydantic takes them.
 
-    Its `type` there is a list of the words that are allowed, or the name of a type such as "int";
-    "column", which is not a type, may be a number or a text: its `check` decides.
+    values: the option's table in parts.toml. Its `type` is a list of the words that are allowed, or
+        the name of one of Python's types, such as "int"; for any other name, such as "column",
+        which is a number or a text, the table's `check` decides. Without `default`, it is None.
     """
     about = {"default": None, **values}
     kind = about.pop("type")
     kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind, Any)
-    if "check" in about:
+    if "check" in about:  # the name of a function
         about["check"] = _CHECKS[about["check"]]
     return option(kind, **about)
 
 
 def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
-    """Return the parts of one kind, as the catalogue lists them."""
+    """Return the parts of one kind, such as "score", in the order of the catalogue.
+
+    default: the part of a config that names none; "": the first one. many: True if a config names a
+    list of such parts.
+    """
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
         about = dict(values)
         chosen = about.get("options")
-        if isinstance(chosen, str):  # the same options as those of another part
+        if isinstance(chosen, str):  # a part listed above, which has the same options
             about["options"] = entries[chosen].options
         elif chosen:
             about["options"] = options(**{key: _option(field) for key, field in chosen.items()})

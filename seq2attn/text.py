@@ -55,8 +55,11 @@ def short_path(name: str) -> str:
 
 
 def line_of(cls: type, error: BaseException | None = None) -> str:
-    """Return `mine.py:7`: the last line of the class's module that the error passed through; if
-    there is none, the first line of the class; `interpreter` for a class that is in no file.
+    """Return where a class, or an error in it, is in its file, as `mine.py:7`.
+
+    The line is the innermost one of the error's traceback that is in the class's module; without an
+    error, or without such a line, the first line of the class. For a class without a file, as one
+    typed into Python, return `interpreter`.
     """
     trace = traceback.walk_tb(error.__traceback__ if error else None)
     lines = [line for frame, line in trace if frame.f_globals.get("__name__") == cls.__module__]
@@ -68,15 +71,16 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return `ValueError: what it says`, in one line of at most `MAX_TEXT` characters, even if
-    saying it raises an exception. A call of `exit()` or of `input()` is said in plain words.
+    """Return an exception as `ValueError: the first line of its text`, or its class alone if it has
+    no text; at most `MAX_TEXT` characters. This works even if `str(error)` raises. For `exit()`,
+    and `input()` without anybody to type, return a sentence that says what was called.
     """
     if isinstance(error, SystemExit):
         code = "" if error.code is None else f" with the code {error.code!r}"
         return f"exit() was called{code}"[:MAX_TEXT]
     try:
         text = str(error).strip().partition("\n")[0]
-    except BaseException:  # of other people's classes
+    except BaseException:  # `str` may do anything in a class of somebody else
         text = "its text cannot be shown"
     name = type(error).__name__
     if isinstance(error, EOFError) and "reading a line" in text:
@@ -117,24 +121,27 @@ SENTENCES = {
 
 
 def sentence(error: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value, and which value was found.
+    """Return what is wrong with a value, and which value was found, to follow the name of a key:
+    `should be at least 1, found 0`. By the kind of error, from `SENTENCES`; for other kinds, in
+    pydantic's words.
 
-    error: one of `ValidationError.errors()`.
+    error: one of pydantic's `ValidationError.errors()`.
     """
     kind, value = error["type"], error["input"]
-    if kind == "value_error":  # by a function of this package
+    if kind == "value_error":  # raised by a function of this package, with a message of its own
         return str(error["ctx"]["error"])
     if kind == "missing":
         return "is missing"
     message = error["msg"]
-    # on the command line, where text is parsed, `int_type` is called `int_parsing`
+    # where pydantic parses a text, it calls `int_type` `int_parsing`
     expected = SENTENCES.get(kind.replace("_parsing", "_type"))
     if expected is not None:
-        limits = {}
+        limits = {}  # what the sentence has in braces, such as `ge`
         for name, limit in error.get("ctx", {}).items():
             limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
         message = expected.format(**limits)
     found = "nothing" if value is None else quoted(value)
-    if value is None and kind == "string_type":  # YAML has null where nothing or a comment stands
+    # YAML reads nothing, or a comment, as null
+    if value is None and kind == "string_type":
         found += '; an empty string is written "", and # is written "#"'
     return f"{message}, found {found}"

@@ -48,8 +48,11 @@ PROMISES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the function of torch that has this name here: Python calls `__getattr__` for a name
-    that the module does not define, as in `from seq2attn.torch_private import fused_adamw`.
+    """Return the function of torch that has this name in `PROMISES`. Python calls `__getattr__` for
+    a name that the module does not define, as in `from seq2attn.torch_private import fused_adamw`.
+
+    Raises `Seq2AttnError` if this torch lacks the function, and `AttributeError`, as Python expects
+    it, for a name that is not in `PROMISES`.
     """
     for promise, names in PROMISES.items():
         if name in names:

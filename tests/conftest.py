@@ -123,7 +123,7 @@ def runs_copy(tiny_run, tmp_path):
 @pytest.fixture
 def formulas_alone(monkeypatch):
     """Training uses no kernels, so that nothing is proven."""
-    monkeypatch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
+    monkeypatch.setattr("seq2attn.training.step.faster_form", lambda model: None)
 
 
 @pytest.fixture

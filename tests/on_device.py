@@ -55,7 +55,7 @@ def test_training(config):
 def test_the_kernels_compute_what_the_formulas_say(config):
     model = build_model(config).to(DEVICE, torch.float64)
     step = TrainingStep(model, config, DEVICE)
-    assert step.leaf is not None
+    assert step.faster_form is not None
     data = replace(build_training_data(config, DEVICE), batch_size=4)
     prove(step, next(data.batches()), 0)
 

@@ -1,5 +1,5 @@
-"""Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is
-wrong is caught.
+"""Whatever is changed in a model trains, predicts, is evaluated and is exported; and a faster form
+that is wrong is caught.
 """
 
 import random
@@ -226,7 +226,7 @@ def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change)
     assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
 
 
-# ---- a leaf that is wrong ----
+# ---- a faster form that is wrong ----
 
 
 class Notes(Display):
@@ -237,15 +237,15 @@ class Notes(Display):
         self.said.append(text)
 
 
-def run_with(leaf, folder, settings=SETTINGS):
-    """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said
-    of the formulas.
+def run_with(faster, folder, settings=SETTINGS):
+    """A training whose faster form is `faster(model)`: its run, the checkpoint at its end, and what
+    was said of the formulas.
     """
     display = Notes()
     attention = {"attention": {"score": "dot"}, "decoder": "luong", "initial_state": "bridge"}
     config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_step, "leaf_for", leaf)
+        patch.setattr(training_step, "faster_form", faster)
         patch.setattr(Recorder, "attention", lambda *_, **__: None)  # whose pictures take long
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
     return (
@@ -277,8 +277,8 @@ def wrong_gradients(logits):
         (99, wrong_logits),
     ],
 )
-def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formulas):
-    def leaf(model):
+def test_a_faster_form_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formulas):
+    def faster(model):
         count = []
 
         def forward(batch, resets):
@@ -291,7 +291,7 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
     formulas, expected, nothing = with_formulas
     assert nothing == []
     assert expected.state["formulas"] is False
-    run, found, said = run_with(leaf, tmp_path)
+    run, found, said = run_with(faster, tmp_path)
     assert run.kept_steps() == [0, 1, 2, 3, 6, 9, 12]
     assert all(same_tensors(run, formulas, f"step-{step}") for step in run.kept_steps())
     last = "Continuing from the last checkpoint without them."
@@ -307,7 +307,8 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
 
 
 @pytest.mark.parametrize(
-    "own, error, everywhere, trusted",  # of the formulas and of the leaf, in float32 or everywhere
+    # errors of the formulas and of the faster form, in float32 or everywhere
+    "own, error, everywhere, trusted",
     [
         (0, 5e-4, False, True),
         (0, 5e-4, True, False),
@@ -320,19 +321,19 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
         share *= everywhere or decoded.logits.dtype == torch.float32
         return decoded._replace(logits=decoded.logits * (1 + share))
 
-    def leaf(model):
+    def faster(model):
         plain = type(model).forward
         model.forward = types.MethodType(lambda self, *given: off(plain(self, *given), own), model)
         return lambda batch, resets: off(plain(model, batch), error)
 
     short = f"{SETTINGS} training.steps=2 training.evaluate_every=2 training.snapshots=1"
-    _, found, said = run_with(leaf, tmp_path, short)
+    _, found, said = run_with(faster, tmp_path, short)
     assert found.state["formulas"] == (not trusted)
     assert bool(said) == (not trusted)
 
 
 def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path):
-    def leaf(model):  # wrong from the first step
+    def faster(model):  # wrong from the first step
         def forward(batch, resets):
             decoded = model(batch)
             return decoded._replace(logits=wrong_logits(decoded.logits))
@@ -352,7 +353,7 @@ def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path)
         pytest.MonkeyPatch.context() as patch,
         refused("the disk is full"),
     ):
-        patch.setattr(training_step, "leaf_for", leaf)
+        patch.setattr(training_step, "faster_form", faster)
         train(config, NewRun(tmp_path, "run"), device="cpu", should_stop=should_stop)
     last = find_run(tmp_path, "run").checkpoint("last")
     assert load_checkpoint(last).state["step"] == 4

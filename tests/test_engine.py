@@ -623,7 +623,7 @@ def replay(config, first, rows, rate):
             at += parameter.numel()
     step = TrainingStep(model, config, torch.device("cpu"))
     losses = []
-    step.leaf = None
+    step.faster_form = None
     for number, (_, given, random) in enumerate(rows):
         examples = Examples(*(torch.tensor(one).long().view(shape) for shape, one in given))
         batch = make_batch(examples, source_eos=config.model.source_eos)

@@ -138,7 +138,7 @@ def test_rooms_of_a_layer_form_no_ring():
         ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
         ("seq2attn.runs.records", "seq2attn.inference.predictor"),
         ("seq2attn.inference.predictor", "seq2attn.analysis.costs"),
-        ("seq2attn.model.attention", "seq2attn.kernels.leaf"),
+        ("seq2attn.model.attention", "seq2attn.kernels.faster"),
     ],
 )
 def test_an_arrow_back_up_is_found(module, target):

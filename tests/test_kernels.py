@@ -10,9 +10,9 @@ import torch
 from inline import ROOT
 from models import CPU, make_model
 from refusal import refused
-from test_leaf import assert_leaf_agrees, batch_for
+from test_faster import assert_faster_form_agrees, batch_for
 
-from seq2attn.kernels import SWITCH, describe, leaf, leaf_for, library, why_slow
+from seq2attn.kernels import SWITCH, describe, faster, faster_form, library, why_slow
 from seq2attn.kernels.function import Kernels
 
 needs_the_library = pytest.mark.skipif(
@@ -24,17 +24,17 @@ needs_the_library = pytest.mark.skipif(
 def test_a_library_that_was_compiled_is_used(monkeypatch):  # where it is not, other tests skip
     monkeypatch.delenv(SWITCH, raising=False)
     assert describe(CPU).startswith("compiled, ")
-    assert leaf_for(make_model()) is not None
+    assert faster_form(make_model()) is not None
 
 
 def test_a_switch_turns_it_off(monkeypatch):
     monkeypatch.setenv(SWITCH, "off")
-    assert leaf_for(make_model()) is None
+    assert faster_form(make_model()) is None
     assert describe(CPU) == "SEQ2ATTN_KERNELS is off"
     assert why_slow(CPU) is None
     monkeypatch.setenv(SWITCH, "OFF")
     with refused("SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
-        leaf_for(make_model())
+        faster_form(make_model())
 
 
 @needs_the_library
@@ -48,9 +48,9 @@ def test_every_variant_that_this_processor_runs_computes_the_same(
     variants = ["baseline", "avx2", "avx512"]
     for variant in variants[: variants.index(best.variant) + 1]:
         chosen = Kernels(opened, torch.float32, variant)
-        monkeypatch.setattr(leaf, "load", lambda _, chosen=chosen: chosen)
+        monkeypatch.setattr(faster, "load", lambda _, chosen=chosen: chosen)
         model = make_model(arrangement=arrangement, history=history, hidden=33)
-        assert_leaf_agrees(model.float(), batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
+        assert_faster_form_agrees(model.float(), batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
 
 
 @needs_the_library

@@ -19,7 +19,7 @@ NAMES = {name: path for names in PROMISES.values() for name, path in names.items
 USERS = {
     "fused_adamw": "training.step",
     "masked_softmax": "kernels.fused",
-    "has_any_global_hook": "kernels.leaf",
+    "has_any_global_hook": "kernels.faster",
 }
 
 

@@ -115,7 +115,7 @@ def step_of(run, which):
 def formulas_alone():
     """Nothing is proven; `test_changes` and the fault tests train with the kernels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
+        patch.setattr("seq2attn.training.step.faster_form", lambda model: None)
         yield
 
 

@@ -40,13 +40,15 @@ OPSET = 18
 
 
 def export_graphs(model: Model) -> list[onnx.ModelProto]:
-    """Export the functions of a model as graphs with the weights that they need.
+    """Export the functions of a model, such as `prepare` and `step`, as graphs with the weights
+    that they need, in the order in which the functions are called.
 
     model: on the CPU.
 
-    Raises `Seq2AttnError` if packages are missing, and as `trace_model` does.
+    Raises `Seq2AttnError` if packages are missing, if PyTorch cannot trace a function or translate
+    its graph, and if a graph gives other results than its function at another source length.
     """
-    try:
+    try:  # only to see whether the packages are there
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
@@ -57,6 +59,7 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
     traced = trace_model(model)
     with measuring(model), exporting("torch cannot translate this model into ONNX"):
         graphs = {one.function.name: _translated(one) for one in traced}
+        # the same functions with example inputs of other lengths than those of the tracing
         for one, function, message in at_other_lengths(model, traced):
             _compare(graphs[function.name], one.module, function, message)
     return list(graphs.values())
@@ -65,16 +68,17 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
 def _compare(
     graph: onnx.ModelProto, module: fx.GraphModule, function: Function, message: str
 ) -> None:
-    """Run an ONNX graph by the reference interpreter of onnx, and raise `ValueError` unless it
-    computes what a function of the model does for its example inputs.
+    """Run an ONNX graph on the example inputs of a function of the model, by the reference
+    interpreter of onnx. Raises `ValueError` unless it gives what the function does, up to rounding.
 
-    module: what the graph was translated from; run beside it, it tells the first operation that
-        differs.
-    message: of the error.
+    module: the traced graph that the ONNX graph was translated from. It is run only after a
+        difference, to name the first operation whose value is another in ONNX.
+    message: what the error begins with.
     """
     from onnx import reference
 
-    class GatherElements(reference.op_run.OpRun):  # onnx's own takes no negative axis
+    # in place of onnx's own, which takes no negative axis
+    class GatherElements(reference.op_run.OpRun):
         def _run(self, data: Any, indices: Any, axis: int = 0) -> Any:
             return (np.take_along_axis(data, indices, axis),)
 
@@ -86,26 +90,30 @@ def _compare(
         if is_out_of_memory(error):
             raise
         raise ValueError(f"{message}: {error}") from error
-    found = {}
+    found = {}  # the values of all operations, as tensors
     for name, value in made.items():
         array = np.asarray(value)
         if array.dtype != object:  # object: a list of tensors, which cannot be compared
             found[name] = torch.from_numpy(array)
     expected = function.call(function.inputs)
+    # by position, since `_translated` has renamed some outputs
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
-        # the exporter names values as the program's nodes, by which these are compared
+        # the values in ONNX have the names of the traced graph's nodes, by which they are compared
         raise ValueError(message + first_difference(Run(module, function.inputs), found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:
-    """Translate one graph. An output with the name of an input is called `NAME.next`, since ONNX
-    names each tensor once.
+    """Translate a traced graph into ONNX. An output with the name of an input, such as a state, is
+    called `NAME.next`, since ONNX names each tensor once.
+
+    Raises `ValueError` if the exporter has no translation for an operation.
     """
     function, program, _, outputs = traced
     inputs = function.inputs
-    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):  # else it is wasted time
+    # decompose only if need be, since it takes time
+    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
         program = program.run_decompositions(DECOMPOSITIONS)
     try:
         exported: Any = torch.onnx.export(
@@ -113,7 +121,7 @@ def _translated(traced: Traced) -> onnx.ModelProto:
             input_names=list(inputs),
             output_names=[f"{name}.next" if name in inputs else name for name in outputs],
             opset_version=OPSET,
-            optimize=False,
+            optimize=False,  # `_optimise` does what is wanted of it
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
@@ -136,20 +144,22 @@ def _untranslated(error: Exception, program: ExportedProgram) -> str:
 
 
 def _optimise(model: Any) -> None:
-    """Fold constants, but not weights: those stay as they are, under the names that they have in
-    the model.
+    """Make a graph smaller, in place: compute what depends on constants alone, and remove what is
+    unused or there twice. Weights do not count as constants: they stay as they are, and get the
+    names that they have in the model.
 
-    model: an `onnx_ir.Model`. The exporter's own `optimize` also rewrites: that takes fifteen times
-    as long, and drops x + 1e-8.
+    model: an `onnx_ir.Model`. The exporter's own `optimize` also rewrites operations: that takes
+    fifteen times as long, and drops x + 1e-8.
     """
     from onnx_ir.passes import Sequential, common
     from onnxscript.optimizer import fold_constants
 
     weights = [(value, value.const_value) for value in model.graph.initializers.values()]
     for value, _ in weights:
-        value.const_value = None  # the passes take them for unknown
+        value.const_value = None  # until the end: what is not known cannot be folded
     common.InlinePass()(model)
-    fold_constants(model, output_size_limit=64)  # larger ones are mostly zeros
+    # results of more than 64 numbers, which are mostly zeros, are not stored but computed
+    fold_constants(model, output_size_limit=64)
     Sequential(
         common.RemoveUnusedNodesPass(),
         common.RemoveUnusedOpsetsPass(),
@@ -162,17 +172,18 @@ def _optimise(model: Any) -> None:
     )(model)
     for value, tensor in weights:
         value.const_value = tensor
-        value.name = value.name.removeprefix("model.")
+        value.name = value.name.removeprefix("model.")  # the tracing put it there
 
 
 # ---- a folder for other programs ----
 
 
 def write_folder(folder: Path, trained: TrainedModel) -> None:
-    """Write a model to a folder, which is made if need be: its graphs as `.onnx` files; a manifest
+    """Write a model to a folder, which is made if need be: its graphs as `NAME.onnx`; manifest.json
     with its run, config, vocabularies and settings; and README.md, which explains how to run them.
 
-    Raises `Seq2AttnError` as `export_graphs` does.
+    Raises `Seq2AttnError` if the model cannot be exported, as `export_graphs` says, or a file
+    cannot be written.
     """
     graphs = export_graphs(trained.predictor.model)
     folder.mkdir(parents=True, exist_ok=True)
@@ -213,13 +224,13 @@ def _searchsorted(ends: Tensor, values: Tensor, *, right: bool = False, **_: Any
 
 
 def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """Compute `torch.logcumsumexp`. The exporter's own takes the logarithm of 0 where all
-    exponentials are 0.
+    """Compute `torch.logcumsumexp`: along `dim`, the logarithm of the sum of exp(x) up to each
+    place. The exporter's own takes the logarithm of 0 where all exponentials are rounded to 0.
     """
     x = x.movedim(dim, -1)  # (..., S)
     size = x.size(-1)
-    before = torch.ones(size, size, dtype=torch.bool).tril()
-    # (..., S, S) -> (..., S); -1e30: -inf minus itself would be NaN
+    before = torch.ones(size, size, dtype=torch.bool).tril()  # (S, S) column <= row
+    # (..., S, S) -> (..., S); -1e30, not -inf: -inf minus itself would be NaN
     sums = torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)
     return sums.movedim(-1, dim)
 

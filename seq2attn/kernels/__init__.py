@@ -5,7 +5,7 @@ Only training uses it, and compares it with the formulas as it goes. Without thi
 formulas do all the work.
 """
 
-from seq2attn.kernels.leaf import leaf_for, prefers_cpu
+from seq2attn.kernels.faster import faster_form, prefers_cpu
 from seq2attn.kernels.library import SWITCH, describe, why_slow
 
-__all__ = ["SWITCH", "describe", "leaf_for", "prefers_cpu", "why_slow"]
+__all__ = ["SWITCH", "describe", "faster_form", "prefers_cpu", "why_slow"]

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The fields of `Recurrence` in recurrence.c, where each is described, in its order: a structure of
-# numbers and pointers, of 8 bytes each. First sizes:
+# The fields of the C's structure `Recurrence` in their order; recurrence.c describes each. They are
+# numbers and pointers of 8 bytes each. First sizes:
 SIZES = [
     "steps",
     "rows",
@@ -56,19 +56,23 @@ TYPES = {torch.float32: "float", torch.float64: "double"}
 class Kernels:
     """The recurrence on a CPU, for tensors of one dtype and one kind of processor.
 
-    Tensors stand in the order above, None for those that are not needed. Only the tokens are
-    checked: shapes and dtypes must fit, and tensors must be contiguous.
+    `forward` and `backward` get sizes in the order of `SIZES`, and tensors in the order of `INPUTS`
+    and `RESULTS`, for `backward` followed by gradients; None stands for those that are not needed.
+    Only the tokens are checked: shapes and dtypes must fit, and tensors must be contiguous.
     """
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
-        """Find the functions of a variant, such as `forward_float_avx2`.
+        """Find the functions for a dtype and a kind of processor (`variant`) in the library: of
+        float32 and `avx2`, for example, `forward_float_avx2`.
 
-        Raises OSError if the library's `Recurrence` has other fields.
+        Raises OSError if the library was compiled with a structure `Recurrence` of another size,
+        and AttributeError if it lacks a function.
         """
         self.variant = variant
         self._dtype = dtype
         suffix = f"_{TYPES[dtype]}_{variant}"
-        self._forward = library[f"forward{suffix}"]  # returns an int, as ctypes expects of all
+        # ctypes takes all functions to return an int, as `forward` does: 0 if a token is unknown
+        self._forward = library[f"forward{suffix}"]
         self._backward = library[f"backward{suffix}"]
         self._backward.restype = None
         self._workspace_size = library[f"workspace_size{suffix}"]
@@ -89,9 +93,11 @@ class Kernels:
         self._call(self._backward, sizes, tensors)
 
     def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
-        """Call a function of the library with a `Recurrence` of these sizes and tensors, in the
-        order of its fields, and a workspace for intermediate results. `forward` has fewer tensors
-        than `backward`: the pointers to gradients stay NULL.
+        """Call a function of the library with a structure of these sizes and pointers to these
+        tensors, and memory for its intermediate results (workspace). Return what it returns.
+
+        The pointers of fields for which there is no tensor stay NULL: for `forward`, which gets
+        fewer tensors than `backward`, those to gradients.
         """
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
@@ -102,24 +108,33 @@ class Kernels:
 
 
 def gru(kernels: Kernels, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
-    """Compute outputs (B, L, D), and None. A row that has ended keeps its last output.
+    """Compute all steps of a GRU. Return its outputs (B, L, D), and None.
 
-    With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors
-    (B, L, D); and attention weights (B, L, S).
-    inputs: by the names above, with the shapes in recurrence.c; those not needed may be missing.
+    With attention: each output followed by its context (B, L, D + Dc), or with `combine` the
+    attentional vectors (B, L, D) that it makes of these; and the attention weights (B, L, S). Where
+    a row has ended, outputs stay the last one, attentional vectors and weights are 0.
+
+    inputs: by the names in `INPUTS`, with the shapes in recurrence.c; those not needed may be
+        missing.
     """
     return Recurrence.apply(kernels, *map(inputs.get, INPUTS))  # type: ignore[no-untyped-call]
 
 
 class Recurrence(torch.autograd.Function):
-    """Inputs in the order above -> what `gru` returns."""
+    """The recurrence as a differentiable function: of kernels, and inputs in the order of `INPUTS`,
+    None for those not needed; it returns what `gru` does.
+    """
 
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         """Read the sizes off the inputs, allocate the results, and let the C write them.
 
-        Of the results, `states` or `vectors`, and `weights`, are returned. The others, a row for
-        each position, are what `backward` needs: gates, the states before, and with attention
+        inputs: in the order of `INPUTS`, None for those not needed. B rows of L steps each.
+
+        Return features and attention weights, as `gru` says: the features are `states`, which hold
+        contexts too (B, L, D + Dc), or with `combine` the attentional vectors (B, L, D); the
+        weights (B, L, S) are None without attention. The other results, with a row for each of the
+        B L positions, are what `backward` needs: gates, the states before, and with attention
         projected queries and past weights.
         """
         inputs = tuple(None if tensor is None else tensor.contiguous() for tensor in inputs)
@@ -127,39 +142,43 @@ class Recurrence(torch.autograd.Function):
         rows, steps = named["tokens"].shape  # B, L
         vocabulary, embedded = named["embedding"].shape  # V, E
         like = named["weight_hh"]  # (3D, D); new tensors get its dtype
-        width = like.size(1)
-        # Beside an embedding (E), the cell is fed a context (Dc). With `combine`, it is fed the
-        # last attentional vector (D), or nothing, and `combine` gives the width of a context.
+        width = like.size(1)  # D
+        # How many numbers the cell reads beside an embedding (E): without `combine`, a context
+        # (Dc). With `combine`, the last attentional vector (D), or nothing (0); the width of a
+        # context is then read off `combine` (D, D + Dc) below.
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
-        # A size is 0, and a result None, where the inputs do not ask for it. Zeros stay where the C
-        # writes nothing, as in a row that has ended; of the others it reads only what it wrote.
-        attention = (0, 0, 0)  # keys, and widths of a key and a value
-        convolution = (0, 0, 0)  # channels, taps, distances
+        # A size is 0, and a result None, where the inputs do not ask for it. Results that the C
+        # does not write in full, as in a row that has ended, begin as zeros; of the others, which
+        # are not initialised, it reads only what it wrote.
+        key_sizes = (0, 0, 0)  # number of keys, and widths of a key and a value
+        filter_sizes = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None
         if (combine := named["combine"]) is not None:  # `luong`: attentional vectors
             context = combine.size(1) - width
             vectors = like.new_zeros(rows, steps, width)
         if (keys := named["keys"]) is not None:  # attention
-            attention = (*keys.shape[1:], named["values"].size(2))
+            key_sizes = (*keys.shape[1:], named["values"].size(2))
             weights = like.new_zeros(rows, steps, keys.size(1))
         if named["v"] is not None:  # the additive score
             queries = like.new_empty(rows * steps, named["v"].numel())
         if (past := named["past_weight"]) is not None:  # a history
-            channels, taps, distances = past.shape  # without `moves`, the last are not distances
-            convolution = (channels, taps, 0 if named["moves"] is None else distances)
-            # Before each step: the last weights, and the sum of all, which the C keeps even if the
-            # convolution has one channel; padded for the convolution.
+            # the last size is that of distances only where `moves` says that weights move by them
+            channels, taps, distances = past.shape
+            filter_sizes = (channels, taps, 0 if named["moves"] is None else distances)
+            # What a history reads at each position: the weights of the step before, the sum of all,
+            # which the C keeps even if the convolution reads one channel, and with three channels
+            # the weights of two steps before; `taps - 1` more for the convolution to reach over.
             pasts = like.new_zeros(rows * steps, max(channels, 2), taps - 1 + keys.size(1))
 
-        # n, r, z, and W_hn s + b_hn, which r scales
+        # of each position n, r, z, and W_hn s + b_hn, which r multiplies, by the formulas of a GRU
         gates = like.new_empty(rows * steps, 4 * width)
-        before = like.new_empty(rows * steps, width)
+        before = like.new_empty(rows * steps, width)  # the state before each position
         states = like.new_empty(rows, steps, width + context)
         results = (gates, before, states, vectors, weights, queries, pasts)
 
-        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *convolution)
+        sizes = (steps, rows, width, vocabulary, embedded, fed, *key_sizes, context, *filter_sizes)
         kernels.forward(sizes, (*inputs, *results))
 
         ctx.kernels = kernels
@@ -173,37 +192,40 @@ class Recurrence(torch.autograd.Function):
     def backward(
         ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None
     ) -> tuple[Any, ...]:
-        """Allocate the gradients of what is learned, and let the C write them.
+        """Allocate the gradients of the inputs in `LEARNED`, and let the C write them. Return a
+        gradient for each argument of `forward`, None for those without.
 
-        grad_features (B, L, D), or (B, L, D + Dc), and grad_weights (B, L, S): of the two results
-        of `forward`; None where the loss does not depend on one.
+        grad_features (B, L, D), or (B, L, D + Dc), and grad_weights (B, L, S): the gradients of the
+        two results of `forward`; None where the loss does not depend on one.
         """
         named = dict(zip(INPUTS + RESULTS, ctx.saved_tensors, strict=True))
         states = named["states"]
         vectors = named["vectors"]
 
+        # a copy of `grad_features`, or zeros: the C adds to it, and the caller's must stay
         grads = torch.zeros_like(states if vectors is None else vectors)
         if grad_features is not None:
-            grads.copy_(grad_features)  # the C adds to them, and the caller's must stay
+            grads.copy_(grad_features)
         if grad_weights is not None:
             grad_weights = grad_weights.contiguous()
 
         wanted = {name: named[name] for name in LEARNED if named[name] is not None}
-        # an encoder begins with zeros, which learn nothing; 1: `kernels`, the first argument
+        # an encoder's initial state is zeros, which need no gradient; 1: the argument `kernels`,
+        # which comes before the inputs
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
             del wanted["initial"]
 
         sizes = [like.numel() for like in wanted.values()]
-        parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all
+        parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all gradients
         gradients: dict[str, Tensor] = {}
         for (name, like), part in zip(wanted.items(), parts, strict=True):
             gradients[name] = part.view_as(like)
 
         # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
-        # gradient is `grads`. If it was `vectors`, that of the states begins at 0, and the C adds
-        # what reaches them through the vectors.
+        # gradient is `grads`. If it was `vectors`, the gradient of the states begins at 0, and the
+        # C adds what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
         ctx.kernels.backward(ctx.sizes, tensors)
-        return None, *(None for _ in FIXED), *learned  # one for each argument of `forward`
+        return None, *(None for _ in FIXED), *learned  # of `kernels`, and of INPUTS

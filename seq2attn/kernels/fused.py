@@ -40,13 +40,16 @@ class FusedGRU(FusedCell, GRU):
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """As `Cell.forward`: all steps in one call of `torch.gru`, where nobody has to see the
-        states between them.
+        """Compute the steps for inputs (B, S, E) from `state`, as `Cell.forward` does: all in one
+        call of `torch.gru`, unless there is one step only, or a hook is on this cell.
+
+        Returns the outputs (B, S, D), and the state after each row's last token; lengths (B,) of
+        the rows, None: all S.
         """
-        # one step is `step`; and hooks see, or reset, each state
+        # a single step is one call of `step` anyway; hooks must get the state of each step
         if inputs.size(1) == 1 or is_hooked(self):
             return super().forward(inputs, state, lengths)
-        first = state[0].unsqueeze(0)
+        first = state[0].unsqueeze(0)  # (1, B, D): an axis for layers
         outputs, last = torch.gru(
             inputs,
             first,
@@ -58,7 +61,9 @@ class FusedGRU(FusedCell, GRU):
             bidirectional=False,
             batch_first=True,
         )
-        outputs = outputs.contiguous()  # so that dropout drops the numbers that it drops elsewhere
+        # In memory, torch.gru has the axis S first. Dropout, which draws in the order of memory, is
+        # to drop the same numbers as with the formulas.
+        outputs = outputs.contiguous()
         if lengths is None:
             return outputs, (last.squeeze(0),)
         return outputs, (at_ends(outputs, lengths),)
@@ -97,7 +102,9 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def fused(places: Iterable[Place]) -> Iterator[None]:
-    """In this context, the fused forms stand in the places of the parts."""
+    """In this context, each fused form stands in the place of its part: it is the attribute of the
+    part's owner. At the end, all parts are back, whatever happens.
+    """
     try:
         for place in places:
             setattr(place.owner, place.name, place.fused)

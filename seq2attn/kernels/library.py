@@ -37,8 +37,10 @@ def describe(device: torch.device) -> str:
 
 
 def why_slow(device: torch.device) -> str | None:
-    """Say how training on this CPU could be faster; None if it is as fast as it can be."""
-    found = load(torch.float32)
+    """Say how training on a CPU could be faster; None if compiled kernels are there, or were
+    switched off by the user, and for another device, which does not use them.
+    """
+    found = load(torch.float32)  # the kernels, or why there are none
     if device.type != "cpu" or not isinstance(found, str) or found == OFF:
         return None
     return (
@@ -49,7 +51,9 @@ def why_slow(device: torch.device) -> str | None:
 
 @cache
 def _load(dtype: torch.dtype) -> Kernels | str:
-    """Do what `load` says, whatever `SWITCH` is: once for each dtype."""
+    """Return the compiled recurrence for this dtype and this machine's processor, or a sentence
+    that says why there is none. The library is loaded once in a process for each dtype.
+    """
     if dtype not in TYPES:
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():
@@ -59,10 +63,13 @@ def _load(dtype: torch.dtype) -> Kernels | str:
         return f"the recurrences were not compiled when seq2attn was installed: {reason}"
     try:
         library = ctypes.CDLL(str(LIBRARY))
+        # both return text: the checksum of the sources, and the fastest variant that this processor
+        # can run, such as "avx2"
         library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
         if library.built_from().decode() != checksum():
             return f"{LIBRARY.name} was compiled from other sources than those beside it"
-        # in float64, for exact results, only the form for any processor is compiled
+        # float64 is for exact results, not for speed: of it only the variant that every processor
+        # can run is compiled
         variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
         return Kernels(library, dtype, variant)
     except (OSError, AttributeError) as error:  # AttributeError: it lacks a function

@@ -52,31 +52,36 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
-    """Write a checkpoint atomically: copies of the tensors, since safetensors refuses those that
-    share memory or are not contiguous.
+    """Write a checkpoint, all of it or nothing.
+
+    tensors: of any device; they do not change. state: the fields of a `Progress`.
     """
+    # copies, since safetensors refuses tensors that share memory or are not contiguous
     contiguous = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
     header = {"checksum": _checksum(contiguous, state), "state": state}
-    # In one key, because safetensors does not keep the order of several.
+    # One key of the file's metadata, because safetensors does not keep the order of several: equal
+    # checkpoints are equal files.
     write_atomically(path, save(contiguous, {FORMAT: json.dumps(header)}))
 
 
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
-    """Read a checkpoint. Raises `Seq2AttnError` with file and reason if that fails.
+    """Read a checkpoint, and check its form and checksum. Raises `Seq2AttnError` with file and
+    reason if there is none, or something is wrong with it.
 
-    model: the model that the checkpoint is for, which is not changed. Names, shapes, types and
-        values of the `model.*` tensors must fit it; a far larger file is not read, since a run may
-        come from somebody else.
+    model: the model that the checkpoint is for, which is not changed; the names, shapes and dtypes
+        of the `model.*` tensors must be those of the model, and its parameters finite. None: the
+        tensors may be any.
     """
     if not path.exists():
         raise Seq2AttnError(f"{path}: no such checkpoint")
-    if model is not None:
+    if model is not None:  # a run may come from somebody else: read no file that fills the memory
         size = path.stat().st_size
         weights = sum(tensor.nbytes for tensor in model.state_dict().values())
-        largest = 10_000_000 + 4 * weights  # an optimiser has up to three tensors for each
+        # for each tensor up to three of an optimiser; and 10 MB for all else
+        largest = 10_000_000 + 4 * weights
         if size > largest:
             raise _damaged(path, f"its size is {size:,} bytes; at most {largest:,} are read")
     metadata, tensors = _read(path)
@@ -92,15 +97,17 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         raise _damaged(path, "its checksum does not match its contents")
     checkpoint = Checkpoint(tensors, header.state)
     if model is not None:
-        # Only parameters must be finite: a plug-in's buffer may hold infinities. What two modules
-        # share has two names, as in the checkpoint.
+        # Only parameters must be finite: a plug-in's buffer may hold infinities. A parameter that
+        # two modules share has a name in each, as in the checkpoint.
         parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
     return checkpoint
 
 
 def _read(path: Path) -> tuple[dict[str, str], Tensors]:
-    """Read the metadata and the tensors of a safetensors file, as they are."""
+    """Read the metadata and the tensors of a safetensors file, without checking what they are.
+    Raises `Seq2AttnError` if the file cannot be read or is no such file.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             names = file.keys()
@@ -109,7 +116,8 @@ def _read(path: Path) -> tuple[dict[str, str], Tensors]:
         if is_out_of_memory(error):
             raise
         cut = "it is cut short, or its header is wrong"
-        # the system's words where it cannot be opened; those of safetensors mean nothing to users
+        # the system's words (`strerror`) if the file cannot be opened; the words of safetensors
+        # mean nothing to users
         raise _damaged(path, getattr(error, "strerror", None) or cut) from None
 
 
@@ -119,8 +127,10 @@ def check_tensors(
     expected: Tensors,
     finite: Collection[str],
 ) -> None:
-    """Raise `Seq2AttnError` unless names, shapes and types are the expected ones, and the values of
-    the tensors named in `finite` are finite.
+    """Raise `Seq2AttnError` unless `tensors` have the names, shapes and dtypes of `expected`, and
+    the values of those named in `finite` are finite.
+
+    path: what the message calls the place that has the tensors.
     """
     for name in sorted(tensors.keys() | expected.keys()):
         actual, wanted = _dtype_and_shape(tensors.get(name)), _dtype_and_shape(expected.get(name))

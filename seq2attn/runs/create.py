@@ -73,15 +73,18 @@ class RunExists(Seq2AttnError):
 def run_name(config: Path, changes: Sequence[str]) -> str:
     """Return a default name made of the config's file and the `changes`, `KEY=VALUE`.
 
-    `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
-    `model.attention.score=additive` -> `scaled-score_additive`. What only says where words are and
-    how their file is read is left out. A long name is cut.
+    `scaled.yaml` with `model.attention.score=additive` -> `scaled-score_additive`. A config in a
+    folder of `configs` has its name before it: `configs/chapter/dot.yaml` -> `chapter-dot`.
+
+    Changes that only say where words are and how their file is read (`OF_FILES`) are left out. The
+    name is cut to `LONGEST_NAME` characters, and is `run` if nothing is left.
     """
     file = find_config(config)
     words = [file.parent.name, file.stem] if file.parent.parent.name == "configs" else [file.stem]
     for change in changes:
         key, _, value = change.partition("=")
         if key not in OF_FILES:
+            # the last word of the key: `score` of `model.attention.score.name`, too
             words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
     plain = filter(None, map(run_word, words))
     return "-".join(plain)[:LONGEST_NAME] or "run"
@@ -101,16 +104,18 @@ def create_run(
     environment: Mapping[str, Any],
     learned: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Create the run's directory: under its name itself if `exact`, otherwise as `name-001`,
-    `name-002`, ... whichever is free.
+    """Create the run's directory in `new.root`: called `new.name` if that is exact, otherwise with
+    the next number after it, `name-001`, `name-002` and so on.
 
-    learned: what the run's task learned from its files.
+    environment: the contents of environment.json but for format and time, which are added.
+    learned: what the run's task learned from its files; None for a task without files.
 
-    Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a
-    temporary name and renamed once it is complete, so that no run lacks its config.
+    Raises `RunExists` if there is a run of the exact name; nothing is overwritten. The directory is
+    made under a temporary name and renamed once it is complete, so that no run lacks its config.
     """
     check_name(new.name)
-    for leftover in new.root.glob(f".new-{'[0-9a-f]' * 16}"):  # of a process that was killed
+    # remove what processes that were killed have left; a younger directory may be in use
+    for leftover in new.root.glob(f".new-{'[0-9a-f]' * 16}"):
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > ABANDONED:
                 shutil.rmtree(leftover)
@@ -124,13 +129,17 @@ def create_run(
                 write_json(made.task_file, learned)
             write_atomically(made.config_file, dump_config(config).encode())
             return Run(_rename(made.path, new))
-    finally:  # nothing has this name any more if it was renamed
+    finally:  # if it was renamed, nothing has this name any more
         shutil.rmtree(made.path, ignore_errors=True)
 
 
 def _rename(made: Path, new: NewRun) -> Path:
-    """Rename the directory `made` to the name of the new run, or to the next free number of it."""
-    names: Iterable[str] = [new.name]
+    """Rename the directory `made` to the name of the new run, or if that is not exact to the name
+    with the number after the highest that is used, of 3 digits or more. Return the new path.
+
+    Raises `RunExists` if the exact name is taken.
+    """
+    names: Iterable[str] = [new.name]  # to try, in this order
     if not new.exact:
         pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
         used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
@@ -139,12 +148,14 @@ def _rename(made: Path, new: NewRun) -> Path:
     for name in names:
         path = new.root / name
         try:
-            if not os.path.lexists(path):  # renaming would replace an empty directory
+            # asked first, because renaming would replace an empty directory
+            if not os.path.lexists(path):
                 return made.rename(path)
-        except OSError:  # another process has just taken this name, if there is such a path now
+        except OSError:
+            # if the path is there now, another process has just taken this name: try the next
             if not os.path.lexists(path):
                 raise
-    # There always is a free number, so this was the exact name, which is taken.
+    # numbers never end, so only an exact name, which is taken, comes here
     raise RunExists(
         f"run {new.name!r} already exists in {new.root}",
         hint=f"Choose another name, or continue it: {resume_command(Run(path))}",
@@ -154,7 +165,10 @@ def _rename(made: Path, new: NewRun) -> Path:
 def describe_environment(
     new: NewRun, config: Config, device: torch.device, threads: int, kernels: str
 ) -> dict[str, Any]:
-    """Return the contents of environment.json, except for the format and the time."""
+    """Return the contents of environment.json, except for the format and the time.
+
+    threads: how many the CPU uses. kernels: what `kernels.describe` says of them.
+    """
     import torch
 
     cuda = device.type == "cuda"
@@ -180,22 +194,26 @@ def describe_environment(
 
 @functools.cache
 def package_checksum() -> str:
-    """Return a checksum of the code of this package, as it was when first asked for."""
+    """Return a checksum of the code of this package, of 8 hexadecimal digits, as the code was at
+    the first call in this process. Equal code has the same checksum on every system.
+    """
     digest = hashlib.sha256()
     folder = Path(__file__).parents[1]
     for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml"), *folder.rglob("*.[ch]")]):
         digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
-        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))  # as git writes on Windows
+        # on Windows, git may have written the ends of lines as \r\n
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()[:8]
 
 
-@functools.cache  # the files that say so take long to read
+@functools.cache  # `metadata.version` reads files, which takes long
 def _versions() -> dict[str, str]:
-    """Return the versions of Python, of this package and of those that it computes with."""
+    """Return the versions of Python, of this package, of torch and of `PACKAGES`, by name."""
     import torch
 
     versions = {"python": platform.python_version(), "seq2attn": __version__}
-    versions["torch"] = torch.__version__  # with its build, such as +cu130, which metadata may lack
+    # not from `metadata`, which may lack the build, such as +cu130
+    versions["torch"] = torch.__version__
     for name in PACKAGES:
         versions[name] = metadata.version(name)
     return versions
@@ -206,8 +224,8 @@ def _escaped(text: str) -> str:
 
 
 def _commit() -> str | None:
-    """Return the commit of the working directory, with `-dirty` if anything is uncommitted; None
-    outside a repository.
+    """Return the commit of the working directory, with `-dirty` if a tracked file has changed; None
+    if git does not tell it within 5 seconds, as outside a repository or where git is missing.
     """
     command = GIT_DESCRIBE.split()
     try:
@@ -230,8 +248,14 @@ def prepare_training(
     plugins: Sequence[str],
     note: str | None,
 ) -> tuple[Config, Run | NewRun]:
-    """Return the config to train, and the run to continue (`resume`) or to make in `root`. Without
-    a name, the run is named after its config and overrides, with a number.
+    """Return what `train` is to be called with: the config, and the run to continue or to make.
+
+    Either `resume` names the run in `root` to continue, or is that run: then there must be no
+    config, overrides, name or note. Or `config` (a file, its contents, or a `Config`) with the
+    overrides describes a new run in `root`. name: its exact name; None: it is named after the
+    config's file and the overrides, with a number. plugins: the files that are loaded for it.
+
+    Raises `Seq2AttnError` for any other combination, and for a config that is wrong.
     """
     if resume is not None:
         run = resume if isinstance(resume, Run) else find_run(root, resume)
@@ -250,14 +274,16 @@ def prepare_training(
     settings = load_config(config, overrides)
     exact = name is not None
     if name is None:
+        # a config without a file, such as a mapping, counts as one called `run`
         file = Path(config if isinstance(config, str | Path) else "run")
-        name = run_name(file, sorted(override_list(overrides)))  # the same in whatever order
+        # sorted, so that the order of the overrides makes no other name
+        name = run_name(file, sorted(override_list(overrides)))
     return settings, NewRun(root, name, exact, plugins, note=note)
 
 
 def first_change(before: Config, now: Config) -> str | None:
-    """Return the first key in which the config of a run, `before`, differs from another one, with
-    both values; None if none does.
+    """Compare the config of a run, `before`, with another one. Return a sentence on the first key
+    whose values differ, with both; None if there is none.
     """
     old, new = flat_values(before), flat_values(now)
     for key in {**old, **new}:
@@ -267,7 +293,8 @@ def first_change(before: Config, now: Config) -> str | None:
 
 
 def check_same_files(run: Run, config: Config) -> None:
-    """Raise `Seq2AttnError` unless each data file of `config` has the checksum that `run` keeps.
+    """Raise `Seq2AttnError` unless each data file that `config` names is there, and has the SHA-256
+    that `run` has recorded. Do nothing for a task without data files.
 
     Call it before anything else reads them: a run of somebody else may name any file of yours.
     """
@@ -275,9 +302,9 @@ def check_same_files(run: Run, config: Config) -> None:
         return
     known = read_record(LearnedFiles, run.task_file).files
     for option, path in config.data_files.items():
-        checksum = None
+        checksum = None  # of a file that is gone
         if os.path.isfile(path):
-            # the user's own file may be a link, which `reading` refuses
+            # `reading` refuses links, but the user may well have one to the data
             with reading(Path(os.path.realpath(path))) as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
         if option not in known or checksum != known[option].sha256:

@@ -19,9 +19,11 @@ TAIL = 100_000  # bytes: an evaluation of a hundred lengths, and more
 
 
 def read_metrics(run: Run, *, losses: bool = True) -> Metrics:
-    """Read the run's metrics so far, with or without the many lines that hold losses."""
+    """Read the run's metrics so far: evaluations, and losses if they are asked for, of which there
+    may be a million lines. Raises `Seq2AttnError` for a damaged line.
+    """
     metrics = Metrics([], [])
-    containing = b"" if losses else b'"evaluation"'
+    containing = b"" if losses else b'"evaluation"'  # what the lines to read contain
     for line in read_records(MetricsLine, run.metrics_file, containing):
         if line.loss is not None:
             metrics.losses.append((line.step, line.loss))
@@ -31,7 +33,9 @@ def read_metrics(run: Run, *, losses: bool = True) -> Metrics:
 
 
 def last_step(run: Run) -> int:
-    """Return the last step at the end of the run's metrics, for a display of progress, or 0."""
+    """Return the last step in the run's metrics, for a display of progress, reading only their end;
+    0 if there is none.
+    """
     with contextlib.suppress(Seq2AttnError, IndexError), reading(run.metrics_file) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
         return int(re.findall(rb'"step": ([0-9]{1,18}),', file.read())[-1])
@@ -39,8 +43,11 @@ def last_step(run: Run) -> int:
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
-    """Read the attention maps recorded in training, by step, each time of the same strings; empty
-    for a run that has none.
+    """Read the attention maps recorded in training: pairs of a step and its maps, which are of the
+    same strings at each step; empty for a run that has none.
+
+    Raises `Seq2AttnError` for a damaged line, and for one with maps of other strings than the first
+    line's.
     """
     lines = list(read_records(Snapshot, run.attention_file))
     for line in lines:
@@ -55,16 +62,19 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 
 def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
-    """Write an evaluation to a new file of the run, and return its path; nothing is replaced."""
+    """Write an evaluation to a new file of the run, `CHECKPOINT-NNN.json` with the first number
+    that is free, and return its path. No file with contents is replaced.
+    """
     from filelock import FileLock  # not at the top: `--help` does not wait for it
 
     with writing(run.evaluations):  # an error of the folder or the lock is told as one of writing
         run.evaluations.mkdir(exist_ok=True)
         held = FileLock(run.evaluations_lock).acquire()
-    with held:  # to its end, which releases it: another process may want the same number
+    with held:  # until the file is written: another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            if not path.exists() or not path.stat().st_size:  # empty after a crash
+            # a crash may have left an empty file, which counts as free
+            if not path.exists() or not path.stat().st_size:
                 break
         write_json(path, evaluation.to_json(run.name))
     return path
@@ -73,15 +83,16 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
 def evaluations(
     run: Run, checkpoint: str = "*", *, skip_damaged: bool = False
 ) -> list[tuple[str, Evaluation]]:
-    """Return the name and contents of each file, of one checkpoint or of all, in the order in which
-    they were measured.
+    """Return the evaluations that `save_evaluation` has written, each with the name of its file, in
+    the order in which they were measured.
 
-    Raises `Seq2AttnError` for a damaged file, unless it is to be skipped.
+    checkpoint: the name of the only one that counts, such as `best`; `*`: all. skip_damaged: True
+        to leave out a damaged file, for which otherwise `Seq2AttnError` is raised.
     """
     saved = []
     for path in run.evaluations.glob(f"{checkpoint}-*.json"):
         try:
-            if path.lstat().st_size:  # otherwise nothing was written to it before a crash
+            if path.lstat().st_size:  # a crash may have left an empty file
                 saved.append((path.name, read_record(Evaluation, path)))
         except Seq2AttnError:
             if not skip_damaged:
@@ -90,17 +101,19 @@ def evaluations(
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """Return the newest accuracy by length, after a text that says where it comes from; None if
-    there is none.
+    """Return the newest evaluation that has results by length, after a text that says where it
+    comes from, such as "eval of best"; None if there is none.
 
-    It is what `eval` measured: the newest row of each kind from all calls that measured the same
-    weights on the same data as the last call. Without any, it is the last evaluation in training.
+    If `eval` has measured any, it is the last of these, completed by rows that only earlier ones
+    have, of the same weights and data: other metrics, lengths or families. Otherwise it is the
+    last evaluation in training.
     """
     saved = [evaluation for _, evaluation in evaluations(run) if evaluation.lengths]
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
-        for older in reversed(saved):  # of equal rows the newest stays
+        # newest first: `completed` keeps a row that is there already
+        for older in reversed(saved):
             if (older.checkpoint, older.step, older.data) == subject:
                 newest = newest.completed(older)
         return f"eval of {newest.checkpoint}", newest

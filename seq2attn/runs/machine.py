@@ -19,8 +19,10 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of this name; `auto` is cuda if available, otherwise cpu (mps is slower for
-    such small models).
+    """Return the device `cpu`, `cuda` or `mps`; `auto` is cuda if available, otherwise cpu, and
+    never mps, which is slower for such small models.
+
+    Raises `Seq2AttnError` for a name that is not one of these, or not available here.
     """
     import torch
 
@@ -41,7 +43,9 @@ def choose_device(name: str) -> torch.device:
 
 @contextlib.contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """In this context, torch makes tensors of this dtype by default, such as `float32`."""
+    """In this context, torch makes tensors of the dtype of this name, such as `float32`, where no
+    other is asked for.
+    """
     import torch
 
     before = torch.get_default_dtype()
@@ -59,7 +63,9 @@ def available_cores() -> int:
 
 
 def total_memory(device: torch.device) -> float:
-    """Return the memory of a device in bytes, infinity if the system does not say."""
+    """Return the memory of a device in bytes, free or not: of a CUDA GPU its own, of other devices
+    that of the machine, which mps shares. Infinity if the system does not say.
+    """
     import torch
 
     if device.type == "cuda":
@@ -71,12 +77,13 @@ def total_memory(device: torch.device) -> float:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep freed memory for the next training step; without glibc this does nothing.
+    """Let glibc keep freed memory for the next training step; without glibc, do nothing.
 
-    Each step allocates the same buffers again; above 128 KiB each was mapped and cleared anew, page
-    by page.
+    Each step allocates the same buffers again. By default, glibc gets each one above 128 KiB from
+    the system and gives it back when it is freed; the system then clears its pages each time.
     """
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # the last two on Windows
-        library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, 1 << 30)  # 1 GiB: smaller buffers are from the heap
-        library.mallopt(TRIM_THRESHOLD, 1 << 30)  # as much of which may be free before it shrinks
+    # what a library without `mallopt`, and Windows (OSError, TypeError), raise
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        library = ctypes.CDLL(None)  # the libraries of this process, glibc among them
+        library.mallopt(MMAP_THRESHOLD, 1 << 30)  # buffers below 1 GiB come from the heap,
+        library.mallopt(TRIM_THRESHOLD, 1 << 30)  # of whose end up to 1 GiB is kept when it is free

@@ -130,7 +130,7 @@ class Progress(Record, frozen=False):
     evaluations_without_improvement: Count = 0
     """evaluations since the last one that was better than all before it"""
     formulas: bool = False
-    """True if the leaf was found to differ from the formulas, which compute every step since"""
+    """True if the kernels were found to differ from the formulas, which compute every step since"""
     positions: dict[str, Count] | None = None
     """bytes of each file of records at the last checkpoint; None before there is one"""
 
@@ -157,8 +157,9 @@ class Metrics:
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """Return a number by step, where there is one and it is finite: the logged `loss`, or else
-        what evaluations measured (`Evaluation.mean`).
+        """Return pairs of a step and a number: of `loss` the logged losses; of any other name what
+        each evaluation measured (`Evaluation.mean`). Steps without the number, or where it is not
+        finite in float32, are left out.
         """
         points: Sequence[tuple[int, float | None]] = self.losses
         if name != "loss":
@@ -197,16 +198,20 @@ def read_record(kind: type[Kind], path: Path) -> Kind:
 
 
 def read_records(kind: type[Kind], path: Path, containing: bytes = b"") -> Iterator[Kind]:
-    """Read a record from each line of a file that contains these bytes; an incomplete last line is
-    ignored, and a missing file is empty.
+    """Yield a record of each line of a file that has the bytes `containing` in it. A missing file
+    has no lines.
+
+    Raises `Seq2AttnError` for a line that is no such record, and for a file that cannot be read, as
+    one with too many lines.
     """
     if not path.exists():
         return
     with reading(path, hint="Move it elsewhere: the run can be used without it.") as file:
         for number, line in enumerate(file, start=1):
             if number > MAX_LINES:
-                # of which `reading` makes a message
+                # `reading` makes a `Seq2AttnError` of it
                 raise OSError(f"it has more than {MAX_LINES:,} lines")
+            # a line without an end is incomplete: it is being written, or was when a process died
             if containing in line and line.endswith(b"\n"):
                 yield parse(
                     kind, line, f"{path}:{number}", "Remove that line; the others are kept."

@@ -38,7 +38,7 @@ class Run:
     path: Path
 
     def __post_init__(self) -> None:
-        """Set its name, and the paths of its files, which need not exist."""
+        """Set the run's name, and the paths of its files and folders, which need not exist."""
         self.name = self.path.name
         self.config_file = self.path / "config.yaml"  # all values; a directory with it is a run
         self.environment_file = self.path / "environment.json"  # `Environment`; never changed
@@ -46,9 +46,10 @@ class Run:
         self.status_file = self.path / "status.json"  # `Status`
         self.metrics_file = self.path / "metrics.jsonl"  # a line each: losses and evaluations
         self.attention_file = self.path / "attention.jsonl"  # a line each: maps of a few strings
-        self.checkpoints = self.path / "checkpoints"
+        self.checkpoints = self.path / "checkpoints"  # `last`, `best` and those that are kept
         self.evaluations = self.path / "evaluations"  # what `eval` and `compare` measured
-        self.evaluations_lock = self.path / "evaluations.lock"  # locked while one is written
+        # locked while a file in `evaluations` is written
+        self.evaluations_lock = self.path / "evaluations.lock"
         self.lock_file = self.path / "training.lock"  # locked while the run is trained
 
     def checkpoint(self, which: str) -> Path:
@@ -69,7 +70,10 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
-        """The run's config. Raises `Seq2AttnError` for a run of another format."""
+        """The run's config. Raises `Seq2AttnError` for a run of another format, and for a config
+        that is wrong, such as one that names a part of a plug-in that is not loaded. Says once if a
+        plug-in's file has changed since the run was made.
+        """
         from seq2attn.config import load_config
         from seq2attn.display.console import say_once
         from seq2attn.plugins import changed_plugins
@@ -108,13 +112,14 @@ class Run:
 
     @cached_property
     def environment(self) -> Environment:
-        """The contents of environment.json; where a value is wrong, only the format. A run is
-        usable without the file, and is then taken for one of today's format.
+        """The contents of environment.json. If one of its values is wrong, only the format is read,
+        and the rest is unknown. A run can be used without the file: if it is missing, or is not
+        JSON, the run is taken for one of today's format.
         """
         with contextlib.suppress(Seq2AttnError):
             return read_record(Environment, self.environment_file)
-        with contextlib.suppress(Seq2AttnError):  # it is JSON, at least
-            values = read_record(dict[str, Any], self.environment_file)
+        with contextlib.suppress(Seq2AttnError):
+            values = read_record(dict[str, Any], self.environment_file)  # any JSON
             return Environment(format=values.get("format"))
         return Environment(format=FORMAT)
 
@@ -151,12 +156,16 @@ def check_name(name: str) -> None:
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """Return the run called `name` or `ROOT/name`; if `name` is None, the newest usable one."""
+    """Return the run in the directory `root` that is called `name`, or has the path `name`; if
+    `name` is None, the newest run that has a checkpoint.
+
+    Raises `Seq2AttnError` if there is none, and if its directory has links or special files.
+    """
     if name is None:
         return _newest_usable(root)
     path = Path(name)
     check_name(path.name)
-    if path.parent != Path() and path.parent.resolve() != root.resolve():
+    if path.parent != Path() and path.parent.resolve() != root.resolve():  # a path elsewhere
         message = f"{quoted(name)} is not in the runs directory, {root}"
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / path.name)
@@ -171,13 +180,15 @@ def find_run(root: Path, name: str | None) -> Run:
 
 
 def _newest_usable(root: Path) -> Run:
-    """Return the newest run that has a checkpoint, preferably one that is not a trial of a
-    comparison. Raises `Seq2AttnError` if no run has one; the message names the newest.
+    """Return the newest run that has a checkpoint and is not a trial of a comparison; if all that
+    have a checkpoint are trials, the newest of these.
+
+    Raises `Seq2AttnError` if no run has a checkpoint; the message is about the newest run.
     """
     runs = newest_first(root)
     if not runs:
         raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
-    usable = [run for run in runs if run.has_checkpoint] or runs
+    usable = [run for run in runs if run.has_checkpoint] or runs  # or: `need_checkpoint` raises
     single = [run for run in usable if run.environment.experiment is None] or usable
     return need_checkpoint(check_plain(single[0]))
 
@@ -189,11 +200,11 @@ def is_in_run(path: Path) -> bool:
 
 
 def check_plain(run: Run) -> Run:
-    """Return `run` if it holds plain files and directories only: a link in somebody else's run
-    could lead anywhere.
+    """Return `run` if its directory holds plain files and directories only. Raises `Seq2AttnError`
+    for anything else, since a link in somebody else's run could lead anywhere.
     """
     for path in run.path.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # it may be gone by now
+        with contextlib.suppress(FileNotFoundError):  # a temporary file may be gone by now
             mode = path.lstat().st_mode
             if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
                 message = (
@@ -239,17 +250,19 @@ class BeingTrained(Seq2AttnError):
 
 @contextlib.contextmanager
 def training_lock(run: Run, wait: float = WAIT, file: Path | None = None) -> Iterator[None]:
-    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a
-    process that was killed does not.
+    """In this context, keep other processes from training `run`, by locking a file. Raises
+    `BeingTrained` if another process has it locked, as no process has that was killed; and
+    `Seq2AttnError` if the file cannot be opened.
 
-    wait: seconds. file: what is locked instead of the run's own file, while there is no run yet.
+    wait: how many seconds to wait for the lock. file: what to lock in place of `run.lock_file`, if
+        the run does not exist yet.
     """
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
     file = file or run.lock_file
     with writing(file):
         try:
-            # whichever thread leaves the context may release it
+            # not thread_local: another thread than the one that locked it may leave the context
             lock = FileLock(file, thread_local=False).acquire(timeout=wait)
         except Timeout:
             message = f"run {run.name!r} is being trained by another process"
@@ -259,13 +272,15 @@ def training_lock(run: Run, wait: float = WAIT, file: Path | None = None) -> Ite
 
 
 def is_training(run: Run) -> bool:
-    """Return True if a live process trains `run`."""
+    """Return True if a live process trains `run`: it can then not be locked. False also if that
+    cannot be found out, since its lock file cannot be opened.
+    """
     if not run.lock_file.is_file():
         return False
     try:
         with training_lock(run, wait=0):
             return False
-    except Seq2AttnError as error:  # not `BeingTrained`: the lock cannot be opened
+    except Seq2AttnError as error:
         return isinstance(error, BeingTrained)
 
 

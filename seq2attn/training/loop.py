@@ -61,12 +61,15 @@ class Trainer:
     data: TrainingData
 
     def __post_init__(self) -> None:
-        """Prepare the step, and restore what the run has saved."""
+        """Prepare the training step, and restore weights, optimiser and progress from the run's
+        checkpoint `last`, if there is one.
+        """
         config, run, task = self.config, self.run, self.data.task
 
-        self.span = training_span(config.training, self.data)
+        self.span = training_span(config.training, self.data)  # how many steps
         self.predictor = Predictor(self.model, task, config.model.source_eos, self.device)
         self.step = TrainingStep(self.model, config, self.device)
+        # the steps after which attention is recorded, and the strings on which it is
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
         self._watched = watched_strings(config, task)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
@@ -75,36 +78,44 @@ class Trainer:
         remove_leftovers(run.checkpoints, "*")
 
         self.progress = self._restore()
-        if self.progress.formulas:  # the kernels once disagreed with them
-            self.step.leaf = None
+        # before the run was interrupted, the kernels were found to be wrong: train without them
+        if self.progress.formulas:
+            self.step.faster_form = None
 
     def start_over(self, model: Model) -> None:
-        """Go back to the last checkpoint, with `model`, just built, and compute the model's
-        formulas in PyTorch from now on, also when the run is resumed: its kernels were wrong.
+        """Go back to the last checkpoint, or to the start if there is none yet; from now on train
+        without kernels, which were found to be wrong: by the model's formulas in PyTorch.
+
+        model: with its first weights.
         """
         self.model = model
         self.__post_init__()  # restores `progress`, too
-        self.progress.formulas = True
-        self.step.leaf = None
+        self.progress.formulas = True  # saved in checkpoints: a resumed run uses no kernels either
+        self.step.faster_form = None
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Train to the end, to the target, or until `should_stop`, called before each step."""
+        """Train until all steps are done, the target is reached or patience has run out, or until
+        `should_stop`, called before each step, returns True; then save checkpoint `last`.
+
+        Raises `Diverged`, and `KernelsDiffer` if the kernels compute something else than the
+        model's formulas; the checkpoint is then that of the last evaluation, if there was one.
+        """
         if self.finished:  # a crash may have come between the last checkpoint and status.json
             self.write_status("finished")
             return
         progress = self.progress
         # cuts off what was recorded after the checkpoint
         self._recorder = Recorder(self.run, progress.positions)
-        # training seeds torch's generators at each step: the caller's are as before, afterwards
+        # each step seeds torch's generators; at the end, they are again as the caller had them
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            if progress.positions is None and self._snapshot_steps:  # a new run
-                self._take_snapshot()
+            if progress.positions is None and self._snapshot_steps:
+                self._take_snapshot()  # of a new run, before its first step
             self._start_clock()
             batches = self.data.batches(progress.step)
             while not self.finished and not should_stop():
                 batch = next(batches)
-                if is_due(progress.step):  # do the kernels compute what the formulas say?
-                    prove(self.step, batch, progress.step)
+                if is_due(progress.step):
+                    prove(self.step, batch, progress.step)  # that the kernels are right
                 decoded = self.step.forward(batch, progress.step)
                 losses = self.step.losses(decoded, batch, progress.step)
                 norm = self.step.gradients(losses.total)
@@ -115,19 +126,21 @@ class Trainer:
                 self._evaluate_and_save(batch)
 
             self._need_finite()
-            # it will go on from this checkpoint; at step 0 it begins with a proof anyway
+            # A training that was stopped will go on from this checkpoint: prove that the kernels
+            # are still right. At step 0 nothing was computed yet.
             if progress.step and not self.finished:
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
 
     @property
     def ending(self) -> str | None:
-        """Why training is over, for a user: a reason if it ends early, "" if all steps are done.
-        None if it goes on.
+        """Why training is over, in words for a user, if it ends early: the target is reached, or
+        patience has run out. "" if all steps are done; None if it goes on.
         """
         training, progress = self.config.training, self.progress
-        target, last = training.target, progress.summary
-        # pairs of a file are measured by their word error rate, drawn strings by their worst length
+        target, last = training.target, progress.summary  # of the last evaluation
+        # drawn strings are measured by the exact match of their worst length, pairs of a file by
+        # their word error rate (`wer`); all are None before the first evaluation
         exact_match = last.exact_match_worst if last.wer is None else 1 - last.wer
         if target is not None and exact_match is not None and exact_match >= target:
             return "reached the target"
@@ -149,14 +162,19 @@ class Trainer:
     def _record(
         self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float
     ) -> None:
-        """Record and show the numbers of the step just done, every `log_every` steps.
+        """Record and show the numbers of the step just done, if it is logged: every `log_every`
+        steps, and the last one.
 
-        Raises `Diverged` unless loss and gradients are finite.
+        logits: (B, L, V), for the accuracy. norm: of the gradients before they were clipped, ().
+        rate: the learning rate.
+
+        Raises `Diverged` if the loss or the gradients are not finite: on a CPU after any step, on a
+        GPU after a logged one.
         """
         step = self.progress.step
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == self.span.steps
-        # on a GPU only at logged steps: reading a number waits until all before it is computed
+        # on a GPU only if it is logged: reading the two numbers waits until they are computed
         if logged or self.device.type == "cpu":
             loss, gradient_norm = losses.total.item(), norm.item()
             if not math.isfinite(loss + gradient_norm):  # one of the two is not
@@ -165,6 +183,7 @@ class Trainer:
             return
 
         accuracy = float(token_accuracy(logits, batch))
+        # since the last logged step, or the last evaluation or snapshot
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
 
@@ -178,25 +197,32 @@ class Trainer:
 
         self._recorder.step(step, numbers)
         text = f"loss {numbers['loss']:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
+        # "": the name of a trial, which a training alone does not have
         self.display.step("", step, f"{self.span.place_of_all(step)}: {text}")
 
     def _evaluate_and_save(self, batch: Batch) -> None:
-        """Evaluate, save, and record the attention, after the steps at which these are due."""
+        """Evaluate and save checkpoint `last` every `evaluate_every` steps and after the last one;
+        record the attention after each of `_snapshot_steps`, and where training ends early.
+
+        batch: of the step just done, for the proof that the kernels are right. Raises `Diverged`
+        and `KernelsDiffer` as `train` does.
+        """
         step = self.progress.step
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
         self._need_finite()
         if evaluates:
-            prove(self.step, batch, step)  # no checkpoint to go on from without a proof
+            prove(self.step, batch, step)  # before a checkpoint is written to go on from
             results = self._evaluate()
-        # also at an early end, such as at the target, which this evaluation has just decided
+        # this evaluation may have ended training, as by reaching the target; without any snapshot
+        # steps, the config wants no attention recorded
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if evaluates:
             self._save("training")
             self.display.evaluation(f"{self.span.place(step)}: {results.describe()}")
-        self._start_clock()
+        self._start_clock()  # what was done here is no time of training
 
     def _need_finite(self) -> None:
         """Raise `Diverged` if a weight is not finite: no checkpoint of it could be loaded."""
@@ -204,18 +230,22 @@ class Trainer:
             raise Diverged(self.progress.step, f"{name} holds values that are not finite")
 
     def _evaluate(self) -> Evaluation:
-        """Measure the model, and write checkpoint `best` if none was better.
+        """Measure the model, record and return the results, and write checkpoint `best` unless an
+        earlier model was better.
 
-        Models are ranked by a list of numbers, of which the next counts where the ones before are
-        equal: on a dev set by the error rate that the config selects, then the loss; on drawn
-        strings by exact match at the worst length, then on average, then teacher-forced.
+        Models are ranked by a list of numbers, higher being better, of which the next counts where
+        the ones before are equal: on a dev set by minus the rate that `training.select` names, then
+        minus the loss; on drawn strings by exact match at the worst length, then on average,
+        then the share of tokens that are right under teacher forcing.
+
+        Raises `Diverged` if the loss on the dev set is not a number.
         """
         training, progress, task = self.config.training, self.progress, self.data.task
         if task.dev_set:
             results = evaluate_pairs(self.predictor, task.dev_set)
             rate = results.get(training.select)
             loss = results.get("loss")
-            if rate is None or loss is None:  # `rows_of` leaves out an impossible number
+            if rate is None or loss is None:  # evaluations leave out an impossible number
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
             rank = [-rate.value, -loss.value]
         else:
@@ -225,7 +255,7 @@ class Trainer:
                 samples=training.validation_samples,
                 seed=VALIDATION_SEED,
             )
-            # (`mean` may return None, but both are always measured)
+            # (0.0 for the type checker: both are always measured)
             means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
             rank = [results.lowest().value, *means]
 
@@ -241,14 +271,16 @@ class Trainer:
         return results
 
     def _take_snapshot(self) -> None:
-        """Record the attention on the watched strings; keep the weights if the config says so."""
+        """Record the attention on the watched strings, if the model has attention. If the config
+        says so, keep the model's weights as checkpoint `step-N`, too.
+        """
         step = self.progress.step
-        answers = self.predictor.predict(self._watched, keep_weights=True)
+        answers = self.predictor.predict(self._watched, keep_weights=True)  # of attention
         maps = [answer.map for answer in answers if answer.map is not None]
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
-            # nothing goes on from these weights, so their step is all that has to be known
+            # no training goes on from this checkpoint, so that of the progress only the step counts
             self._write_checkpoint(f"step-{step}", Progress(step=step))
 
     # ---- saving and resuming ----
@@ -256,44 +288,50 @@ class Trainer:
     def save_trained(
         self, step: int, losses: Iterable[tuple[int, dict[str, float]]], state: str
     ) -> None:
-        """Save the model as a loop of the user's own has trained it: with an evaluation and the
-        attention, without an optimiser.
+        """Save the model as a loop of the user's own has trained it, with the losses that it
+        logged, an evaluation, and, unless `training.snapshots` is 0, a record of the attention.
 
-        step: how many steps it did.
-        losses: what it logged, step -> the losses by name.
-        state: of the run then.
+        step: how many steps the loop did.
+        losses: pairs of a step and its losses by name.
+        state: what status.json then says of the run, such as `saved`.
         """
         self.progress.step = step
-        self.span = replace(self.span, steps=step)  # the config's number was not binding
-        self.step.state = {}  # of the optimiser: the user's own is not known here
+        self.span = replace(self.span, steps=step)  # the loop need not do as many as the config has
+        self.step.state = {}  # no optimiser is saved: the loop has its own, not known here
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
             self._recorder.step(number, numbers)
 
-        if self._snapshot_steps:  # the config asks for some, at whichever steps
+        if self._snapshot_steps:
             self._take_snapshot()
         self._evaluate()
         self._save(state)
 
     def _save(self, state: str) -> None:
-        """Write what a resumed run goes on from; state: of the run then."""
+        """Write what a resumed run goes on from; state: what status.json says of the run."""
         self._write_checkpoint("last", self.progress)
         self.write_status(state)
 
     def _write_checkpoint(self, which: str, progress: Progress) -> None:
-        """Write a checkpoint. Only `last`, to resume from, has the optimiser's state and the sizes
-        of the files of records: these depend on interruptions, and other checkpoints must not.
+        """Write checkpoint `which`: `last`, `best` or `step-N`.
+
+        Only `last` has what resuming needs besides: the optimiser's state, and the sizes of the
+        files of records (`positions`). Those differ if a run was interrupted; the other checkpoints
+        are the same, bit by bit, interrupted or not.
         """
         tensors = self.model.state_dict(prefix=MODEL)
         state = progress.model_dump(exclude={"positions"}, exclude_none=True)
         if which == "last":
-            state["positions"] = self._recorder.positions()
+            state["positions"] = self._recorder.positions()  # file name -> bytes
             for name, tensor in self.step.state.items():
                 tensors[OPTIMISER + name] = tensor
         save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def write_status(self, state: str) -> None:
-        """Write status.json: training is in this state, after so many steps."""
+        """Write status.json: how far training is, and its last evaluation.
+
+        state: `training`, `finished`, `interrupted`, `failed`, or what `save_trained` was given.
+        """
         config, progress = self.config, self.progress
         status = {
             "state": state,
@@ -309,6 +347,8 @@ class Trainer:
     def _restore(self) -> Progress:
         """Load the weights and the optimiser's state from checkpoint `last`, and return the
         progress of the run. Without such a checkpoint, nothing is loaded: it begins at step 0.
+
+        Raises `Seq2AttnError` if the checkpoint is damaged, or does not fit the config.
         """
         path = self.run.checkpoint("last")
         if not path.exists():
@@ -316,7 +356,8 @@ class Trainer:
         checkpoint = load_checkpoint(path, self.model)
         self.model.load_state_dict(checkpoint.part(MODEL))
         saved = checkpoint.part(OPTIMISER)
-        check_tensors(path, saved, self.step.state, finite=saved)  # all must be finite
+        # finite: the names of those that must be, here all
+        check_tensors(path, saved, self.step.state, finite=saved)
         for name, tensor in saved.items():
             self.step.state[name].copy_(tensor)
         return Progress.model_validate(checkpoint.state)

@@ -1,4 +1,4 @@
-"""The proof that the kernels, compiled or fused, compute what the formulas say."""
+"""The proof that the kernels, compiled or fused, compute what the formulas of the model say."""
 
 import contextlib
 import copy
@@ -20,11 +20,11 @@ NOISE = 1e-2
 """a tensor counts as if its largest number were at least this share of the largest of all tensors,
 or of 1, since probabilities near 1 are rounded"""
 MOST_ROUNDING = 30.0
-"""in float32, the leaf may be off by this times the tolerance, or this times what the formulas are
-off themselves"""
+"""in float32, the kernels may be off by this times the tolerance, or this times what the formulas
+are off themselves"""
 
 
-class LeafDiffers(Exception):
+class KernelsDiffer(Exception):
     """The kernels gave another loss or other gradients than the formulas."""
 
 
@@ -34,37 +34,43 @@ def is_due(step: int) -> bool:
 
 
 def prove(step: TrainingStep, batch: Batch, number: int) -> None:
-    """Raise `LeafDiffers` unless the leaf (the step's kernels, if it has any) computes the loss and
-    gradients of the formulas.
+    """Raise `KernelsDiffer` unless the step's kernels (`faster_form`) compute the same loss and
+    gradients of a batch as the model's formulas, up to rounding. Do nothing where kernels are not
+    used: the step has none, or hooks are on the model.
 
-    Changes nothing. number: of the step, whose random numbers both have. In float32, rounding
-    alone may exceed the tolerance: of large scores, such as those of `dot`, or of attention that
-    moves over many steps. Such a difference is judged in float64.
+    number: of the step, from 0; both use the random numbers of this step. Weights, buffers and
+    generators are afterwards as they were before.
+
+    In float32, rounding alone may exceed `TOLERANCE`: of large scores, such as those of `dot`, or
+    of attention that moves over many steps. A larger difference is therefore judged in float64:
+    there, the two must agree, and in float32, the kernels may be off by `MOST_ROUNDING` times what
+    the formulas are off, or times the tolerance. Where no kernels compute in float64, any larger
+    difference is an error.
     """
-    if step.leaf is None or is_hooked(step.model):
+    if step.faster_form is None or is_hooked(step.model):
         return
     # both draw the same random numbers, since `call` seeds the generators
     formulas = _loss_and_gradients(step, step.formulas, batch, number)
-    leaf = _loss_and_gradients(step, step.leaf, batch, number)
-    if largest_error(leaf, formulas) <= 1:  # 1: the tolerance
+    kernels = _loss_and_gradients(step, step.faster_form, batch, number)
+    if largest_error(kernels, formulas) <= 1:  # 1: the tolerance
         return
-    # float32 may be too coarse to decide this: ask again in float64, if a leaf computes in that
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
-    if formulas[0].dtype == torch.float32 and exact.leaf is not None:
+    if formulas[0].dtype == torch.float32 and exact.faster_form is not None:
         prove(exact, batch, number)  # raises if they differ in float64, too
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)
         right = [tensor.float() for tensor in computed]
-        # in float32, the leaf may be as far from this as the formulas are, times a factor
         allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
-        if largest_error(leaf, right) <= allowed:
+        if largest_error(kernels, right) <= allowed:
             return
-    raise LeafDiffers(f"The kernels disagree with the formulas at step {number}.")
+    raise KernelsDiffer(f"The kernels disagree with the formulas at step {number}.")
 
 
 def _loss_and_gradients(
     step: TrainingStep, forward: Forward, batch: Batch, number: int
 ) -> list[Tensor]:
-    """Return a step's loss, (), and the gradient of each parameter, with `forward` as the model."""
+    """Return a step's loss, (), and the gradient of each parameter, where `forward` computes the
+    outputs: the formulas or the kernels.
+    """
     with without_trace(step.model):
         total = step.losses(step.call(forward, batch, number), batch, number).total
         return [total.detach(), *step.differentiate(total)]
@@ -72,10 +78,12 @@ def _loss_and_gradients(
 
 @contextlib.contextmanager
 def without_trace(model: nn.Module) -> Iterator[None]:
-    """At the end of this context, restore all that a call of the model may change: the model's
-    buffers, and the generators of random numbers, those that a plug-in may have included.
+    """At the end of this context, restore what a call of the model may change: the values of its
+    buffers, and the states of the generators of random numbers: Python's, torch's on the CPU, and
+    those that are attributes of a module, as in a plug-in. (A GPU's need not be restored, since
+    each training step seeds it anew.)
     """
-    generators = [torch.default_generator]  # each step seeds a GPU's anew
+    generators = [torch.default_generator]
     for module in model.modules():
         for value in vars(module).values():
             if isinstance(value, torch.Generator):

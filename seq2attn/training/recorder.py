@@ -43,19 +43,23 @@ class Recorder:
     """
 
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
-        """positions: file name -> its size when the checkpoint was written from which training goes
-        on; a file without one is deleted.
+        """Cut the run's files of records back to what they held at a checkpoint, and begin a new
+        file of TensorBoard's events.
+
+        positions: the checkpoint's, file name -> bytes; a file that is not among them is deleted.
+            None for a new run: all are deleted.
         """
         self.run = run
         for file in self._files():
             size = (positions or {}).get(file.name, 0)
             with writing(file):
-                if size == 0:  # nothing in it precedes the checkpoint
+                if size == 0:  # all of it was written after the checkpoint
                     file.unlink(missing_ok=True)
                 elif file.exists() and file.stat().st_size > size:
                     os.truncate(file, size)
+        # TensorBoard shows the events of all such files of a run together
         self._events = run.path / EVENTS.replace("*", str(time.time_ns()))
-        self._event(file_version="brain.Event:2")  # with which TensorBoard's files begin
+        self._event(file_version="brain.Event:2")  # each file must begin with this
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """Record the numbers of a step, such as its loss and gradient norm, by name."""
@@ -63,22 +67,23 @@ class Recorder:
         self._scalars("train", values, step)
 
     def evaluation(self, step: int, results: Evaluation) -> None:
-        """Record an evaluation: its rows, and for TensorBoard its summary too.
-
-        TensorBoard gets each metric by length, such as `validation_exact_match/005`.
+        """Record an evaluation after a step: all its rows in metrics.jsonl; for TensorBoard its
+        summary, and the rows that have a length, with tags such as `validation_exact_match/005`.
         """
         _add(self.run.metrics_file, {"step": step, "evaluation": results.records()})
         self._scalars("validation", results.summary(), step)
         for row in results.rows:
             if row.length is not None:
                 group = f"validation_{row.metric}"
-                # of 3 digits, so that TensorBoard sorts them by number
+                # at least 3 digits, since TensorBoard sorts tags as texts
                 self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
-        """Record the attention maps of a few strings: as JSON, and as an image each.
+        """Record the attention maps of a few strings after a step: as a line of attention.jsonl,
+        and for TensorBoard as an image each.
 
-        Images of the same string have the same tag, so that TensorBoard has a slider over steps.
+        Images of the same string have the same tag, so that TensorBoard has a slider over steps:
+        the strings must be the same each time, in the same order.
         """
         records = [attention.to_json() for attention in maps]
         _add(self.run.attention_file, {"step": step, "maps": records})
@@ -117,24 +122,25 @@ class Recorder:
 
 
 def _heat_map(attention: AttentionMap) -> Summary.Image:
-    """Draw a square of pixels for each weight, between the letters of its row, an output token, and
-    of its column, a source token.
+    """Draw a map as a PNG image: a square of CELL x CELL pixels for each weight, in its colour; to
+    the left of each row its output token, above each column its source token.
     """
     columns = len(attention.source_symbols)
     rows = len(attention.output_symbols)
     cells = Image.new("RGB", (columns, rows))  # a pixel each
     cells.putdata([weight_colour(weight) for row in attention.weights for weight in row])
     cells = cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
+    # a column and a row more, white, for the tokens
     image = Image.new("RGB", (CELL + CELL * columns, CELL + CELL * rows), "white")
     image.paste(cells, (CELL, CELL))
 
     letters = ImageDraw.Draw(image)
     font = _font()
     middle = CELL // 2
-    # from 1: the letters of the rows stand in column 0, those of the columns in row 0
+    # from 1: the output tokens stand in column 0, the source tokens in row 0
     for place, symbol in enumerate(attention.source_symbols, start=1):
-        centre = (place * CELL + middle, middle)
-        # two characters fit beside each other; mm: their middle, in both directions, is there
+        centre = (place * CELL + middle, middle)  # pixels: x, y
+        # two characters fit into a square; "mm": the text is centred there, in both directions
         letters.text(centre, sign(symbol)[:2], "black", font, "mm")
     for place, symbol in enumerate(attention.output_symbols, start=1):
         centre = (middle, place * CELL + middle)
@@ -166,11 +172,11 @@ def _add(file: Path, record: dict[str, Any]) -> None:
 
 
 def watched_strings(config: Config, task: Task) -> list[str]:
-    """Return the strings whose attention is recorded: `training.watched`, or a few that every run
-    of a task watches.
+    """Return the strings whose attention is recorded: `training.watched`, or if that is null those
+    of `_chosen_strings` that are not too long to draw.
 
-    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map
-    could not be drawn.
+    Raises `Seq2AttnError` for a string in the config that has a symbol outside the vocabulary, or
+    is too long to draw.
     """
     strings = config.training.watched
     if strings is None:
@@ -188,29 +194,34 @@ def watched_strings(config: Config, task: Task) -> list[str]:
 
 
 def _can_be_drawn(task: Task, text: str) -> bool:
-    """Return True if a text with its `<eos>`, and even its longest output, fit into a map."""
+    """Return True if a text and its longest possible output, with an `<eos>` each, fit into a map
+    of `LARGEST_SIDE` rows and columns.
+    """
     length = len(task.source_vocabulary.symbols_of(text))
     return max(length, output_bound(task, length)) < LARGEST_SIDE
 
 
 def _chosen_strings(task: Task) -> list[str]:
-    """Return a string of the middle length and a longest one; of a task that draws its strings
-    also `hello`, if it may.
+    """Return a few strings, the same in every run of a task.
+
+    Of a task on pairs: the source of median length of the dev set, and a longest one. Of a task
+    that draws its strings: `hello`, if training has strings of its length and letters; then a
+    string of the middle trained length, and one of the longest.
     """
     vocabulary = task.source_vocabulary
     if task.dev_set:
-        # by length, and those of one length by their text: the same ones in every run
+        # by length, and those of one length by their text: in an order that never changes
         sources = sorted({source for source, _ in task.dev_set})
         sources.sort(key=lambda text: len(vocabulary.encode(text)))
         chosen = [sources[len(sources) // 2], sources[-1]]
-        return list(dict.fromkeys(chosen))  # one, if there is only one
+        return list(dict.fromkeys(chosen))  # one, if the dev set has only one source
     strings = []
-    # `hello` has 5 symbols
+    # 5: symbols of `hello`
     if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
         strings.append("hello")
     lengths = task.trained_lengths
     for length in sorted({lengths[len(lengths) // 2], lengths[-1]}):
-        with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
+        with contextlib.suppress(Seq2AttnError):  # raised if the task has no source of this length
             random = generator("cpu", "watched", length)
             examples = task.examples(random, 1, length)
             strings.append(vocabulary.decode(examples.source[0].tolist()))

@@ -32,7 +32,7 @@ from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_
 from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.proof import LeafDiffers, is_due, prove
+from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -59,18 +59,22 @@ def train(
     display: Display | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Train the model of `config` in a new run, or continue the run `where`.
+    """Train the model of `config`: in a new run if `where` is a `NewRun`, otherwise going on with
+    the run `where`. Return how it ended.
 
     No run is created if the config's data files cannot be read, the model cannot be built, or a
     plug-in fails when it is tried.
 
     threads: of the CPU; None: as many as the run was started with, 1 for a new one. This process
         keeps the setting.
-    device: `auto` is a CUDA GPU if there is one, but the CPU for what probably trains faster there;
-        a run that was started on a CPU stays there with `auto`.
-    should_stop: called before each step, by a caller who handles signals; None: signals stop.
+    device: `cpu`, `cuda`, `mps`, or `auto`: a CUDA GPU if there is one, but the CPU for a new run
+        that probably trains faster there, and for a run that was started on a CPU.
+    display: what shows the progress; None: one that shows nothing.
+    should_stop: called before each step; training stops once it returns True. None: training stops
+        at a signal such as Ctrl-C instead.
     """
     display = display or Display()
+    # how the run was started, if it is not new
     before = where.environment if isinstance(where, Run) else None
     keep_freed_memory()
     if threads is None:
@@ -80,14 +84,15 @@ def train(
     if device == "auto" and before and before.device == "cpu":
         device = "cpu"
     chosen_device = choose_device(device)
-    torch.backends.cudnn.allow_tf32 = False  # or a GPU rounds what cuDNN computes to 10 bits
+    # with TF32, a GPU rounds the factors of cuDNN's products to 10 bits of the mantissa
+    torch.backends.cudnn.allow_tf32 = False
     # a run goes on in the dtype in which it began, whatever the caller's is now
     dtype = default_dtype(before.dtype) if before else contextlib.nullcontext()
-    # whatever the context of the caller: a run is a function of its config (and it may move to the
-    # CPU)
+    # The caller may be in a context of another precision, or without gradients: these must not
+    # change the run, which is a function of its config. (The CPU too: the run may move there.)
     autocast = torch.autocast(chosen_device.type, enabled=False)
     autocast_cpu = torch.autocast("cpu", enabled=False)
-    may_move = device == "auto" and before is None  # a run that has begun stays where it was
+    may_move = device == "auto" and before is None  # only a new run may move to the CPU
     with dtype, autocast, autocast_cpu, torch.inference_mode(False), torch.enable_grad():
         return _train_on(chosen_device, may_move, config, where, threads, display, should_stop)
 
@@ -101,12 +106,15 @@ def _train_on(
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
-    """Do what `train` does, in a context where only the config and the machine count: on `device`,
-    or if it `may_move`, on the CPU where that is probably faster. Whatever can be refused is
-    refused before a run is created.
+    """Do what `train` does, in the context that it has prepared.
+
+    may_move: True to train on the CPU instead of `device` if that is probably faster.
+
+    Everything that may be refused raises before a run is created. A new run whose training fails
+    before its first step is removed.
     """
     if isinstance(where, Run):
-        if where.environment.own_loop:
+        if where.environment.own_loop:  # it was saved without an optimiser's state
             raise Seq2AttnError(
                 f"run {where.name!r} was saved from a loop of your own, so it cannot be resumed",
                 hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
@@ -114,9 +122,9 @@ def _train_on(
             )
         check_same_files(where, config)
 
-    # what training needs, which may be refused
+    # what training needs; any of this may raise
     task = load_task(config)
-    check_parts(config, task, device)
+    check_parts(config, task, device)  # those of plug-ins
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     model = build_model(config, task)
     if may_move and device.type != "cpu" and prefers_cpu(model, config.training.batch_size):
@@ -125,7 +133,7 @@ def _train_on(
         device = torch.device("cpu")
     model.to(device)
     data = build_training_data(config, device, task)
-    # only to see whether these two raise
+    # (the trainer calls these two again: here, only to see whether they raise)
     training_span(config.training, data)
     watched_strings(config, task)
     _check_memory(config, data)
@@ -136,13 +144,14 @@ def _train_on(
         environment = describe_environment(where, config, device, threads, describe(device))
         run = create_run(where, config, environment, task.learned())
 
-    # a caller with `should_stop` handles signals: then this request is never set
+    # without `should_stop`, the first signal sets this request; with it, nothing ever does
     stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
     with training_lock(run), stopping as request:
         trainer = Trainer(run, config, model, device, display, data)
         for line in _notes(trainer):
             display.say(line)
         span, progress = trainer.span, trainer.progress
+        # "": the name of a trial, which a training alone does not have
         display.begin("", span.steps, span.place(progress.step))
         try:
             _train(trainer, should_stop or request.is_set)
@@ -152,24 +161,27 @@ def _train_on(
             _explain(error, trainer)
             if isinstance(where, NewRun) and trainer.progress.step == 0:
                 shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
-            # such as SystemExit: a part does not end the process of its user
+            # a plug-in that calls `exit()`, say, must not end its user's process: raise an error
+            # with a message in place of SystemExit
             if not isinstance(error, Exception) and (explained := plugin_error(error)):
                 raise explained from error
             raise
         step = trainer.progress.step
+        # if training ended early, but not by a signal, the display says why
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
 
 
 def _check_memory(config: Config, data: TrainingData) -> None:
-    """Raise `Seq2AttnError` if the device cannot hold a batch's attention weights and states.
+    """Raise `Seq2AttnError` if the device cannot hold the attention weights and states of the
+    largest batch: one head's weights, and a state of `hidden` numbers for each symbol.
 
-    Only these are counted, once each: a training takes several times as much, so what is refused
-    could never run.
+    A training takes several times as much, so what is refused could never run.
     """
     model = config.model
-    rows, source, target = data.largest_batch
-    numbers = (source + target) * model.hidden
+    rows, source, target = data.largest_batch  # strings, and the symbols of a source and a target
+    numbers = (source + target) * model.hidden  # of a string: its states
+    # and attention weights; only a recurrent model can do without attention
     if not isinstance(model, RecurrentConfig) or model.attention.score.name != "none":
         numbers += source * target
     needed = rows * numbers * torch.get_default_dtype().itemsize
@@ -183,14 +195,16 @@ def _check_memory(config: Config, data: TrainingData) -> None:
 
 
 def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> None:
-    """Train, if necessary once more from the last checkpoint without the compiled kernels."""
+    """Train. If the kernels turn out to differ from the model's formulas, say so, and train once
+    more from the last checkpoint, or the start, by the formulas alone.
+    """
     try:
         trainer.train(should_stop)
         return
-    except LeafDiffers as difference:
+    except KernelsDiffer as difference:
         trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
-    # the same trainer, so that its caller sees how far it came if it fails from here on; without
-    # kernels, `prove` does nothing
+    # Not a new trainer: the caller asks this one how far it came. Without kernels there is nothing
+    # to prove, so that this cannot raise `KernelsDiffer` again.
     trainer.start_over(build_model(trainer.config, trainer.data.task).to(trainer.device))
     trainer.train(should_stop)
 
@@ -205,8 +219,10 @@ def _explain(error: BaseException, trainer: Trainer) -> None:
 
 
 def _notes(trainer: Trainer) -> Iterator[str]:
-    """Yield what a user should know before training starts: notes on the data, why it is slow,
-    whether a resumed run still gives the weights that it would have given, and where it begins.
+    """Yield what a user should know before training starts: notes on the data; why it is slow, if
+    kernels are missing; that a resumed run will not have exactly the weights of one that was never
+    interrupted, if device or kernels are others; and at which step it begins. Of a finished run,
+    only that it is finished.
     """
     run, step, device = trainer.run, trainer.progress.step, trainer.device
     if trainer.finished:
@@ -214,7 +230,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         return
     yield from trainer.data.task.notes
     model = trainer.config.model
-    # the compiled kernels compute no other cell than a GRU
+    # the compiled kernels know no other cell
     uses_kernels = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
     slow = why_slow(device)
     if uses_kernels and slow:
@@ -222,7 +238,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
     started = run.environment
     before = f"{started.device}, {started.kernels or 'not compiled'}"
     now = f"{device.type}, {describe(device)}"
-    # a model that uses no kernels has the same weights with and without them
+    # where kernels are not used, only another device makes a difference
     if step and before != now and (uses_kernels or started.device != device.type):
         yield f"{run.path} was started on {before} and continues on {now}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"
@@ -266,39 +282,40 @@ class NewModel(TrainedModel):
         return build_training_data(self.config, self.predictor.device, self.task).batches(start)
 
     def loss(self, batch: Batch, *, step: int | None = None, part: int = 0) -> Tensor:
-        """Return the sum of the config's losses, (), in a step of training.
+        """Return the weighted sum of the config's losses, (), in a step of training.
 
         step: the number of the optimiser's step, from 0; None: each call is the next step.
         part: which part of the step's batch it is, from 0, where gradients are accumulated.
 
         Dropout and noise depend on seed, step and part alone: two passes of one step have the same,
-        as SAM wants, and two parts have different ones. The module's mode is as you left it.
+        as SAM (sharpness-aware minimisation) wants, and two parts have different ones. The module's
+        mode is as you left it.
 
-        The compiled kernels compute it where `train` would use them; change the module before the
-        first call.
+        The compiled kernels compute the model where `train` would use them; change the module
+        before the first call. `save` records the losses of every `log_every` steps.
         """
         if self.watch is not None:
-            self.watch()
+            self.watch()  # raises if a comparison that this belongs to is stopped
         training = self._training
-        number = self.step if step is None else step  # `self.step`: how many were done
+        number = self.step if step is None else step  # `self.step`: how many steps were done
         need_count("step", number, 0)
         need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
-            training.leaf = None  # it computes in the weights' precision
+            training.faster_form = None  # kernels compute in the weights' precision, always
 
-        if is_due(number):  # do the kernels compute what the formulas say?
+        if is_due(number):
             try:
-                prove(training, batch, number)
-            except LeafDiffers as difference:
-                training.leaf = None
+                prove(training, batch, number)  # that the kernels are right
+            except KernelsDiffer as difference:
+                training.faster_form = None
                 say(f"{difference} Continuing without them.")
 
         decoded = training.forward(batch, number, part)
         losses = training.losses(decoded, batch, number)
         self.step = number + 1
         if self.step % self.config.training.log_every == 0:
-            # of several passes of one part, as SAM makes them, the first: the later ones have
-            # weights that were moved for a moment
+            # `setdefault` keeps the first of several passes of one part: SAM makes the second with
+            # weights that it has moved for a moment
             self._logged.setdefault(self.step, {}).setdefault(part, losses.records())
         return losses.total
 
@@ -315,14 +332,22 @@ class NewModel(TrainedModel):
     ) -> Run:
         """Write the weights, the losses so far and an evaluation to a new run, and return it.
 
+        runs_dir: the directory of the runs; None: the environment variable SEQ2ATTN_RUNS, or
+            `runs`.
+        note: a text about the run.
+
         All but `train --resume` can use the run. Raises `Seq2AttnError` if there is a run of this
-        name, or if the module no longer is one of the config, or has weights that are not finite.
+        name, or if the module no longer has the tensors that the config says, or has weights that
+        are not finite.
         """
         root = Path(runs_dir or default_root())
         return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
 
     def save_as(self, new: NewRun, state: str) -> Run:
-        """Do what `save` does, to the run `new`; `state` is what its status.json then says."""
+        """Do what `save` does, creating the run `new`; `state` is what its status.json then says.
+
+        The model goes on as one of this run: `self.run` and `self.checkpoint` name what was saved.
+        """
         config, task, device = self.config, self.task, self.predictor.device
         if undefined := not_finite(dict(self.module.named_parameters())):
             raise Seq2AttnError(
@@ -331,9 +356,10 @@ class NewModel(TrainedModel):
             )
         watched_strings(config, task)  # only to see whether it raises, before a run is created
 
+        # the run records torch's default dtype, in which it will be loaded: that of the weights
         dtype = next(self.module.parameters()).dtype
         with default_dtype(str(dtype).removeprefix("torch.")):
-            # what loads the run builds this model: the user's module must have its tensors
+            # whoever loads the run builds the config's model, into which the tensors must fit
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
             environment = describe_environment(
@@ -344,7 +370,7 @@ class NewModel(TrainedModel):
         self.run = create_run(new, config, environment, task.learned())
         self.checkpoint = "last"
         data = build_training_data(config, device, task)
-        with training_lock(self.run):  # nobody may take it for a run whose process was killed
+        with training_lock(self.run):  # or others would take it for a run that was killed
             trainer = Trainer(self.run, config, self.module, device, Display(), data)
             trainer.save_trained(self.step, self._losses(), state)
         return self.run
@@ -357,9 +383,13 @@ def new_model(
     device: str = "auto",
     plugins: str | Path | Sequence[str | Path] = (),
 ) -> NewModel:
-    """Return a model with its first weights, for a training loop of your own.
+    """Return a model with its first weights, for a training loop of your own. Nothing is written to
+    a run before its `save`.
 
-    Nothing is saved before its `save`. The arguments are those of `train`.
+    config: a file, its contents as a mapping, or a `Config`.
+    overrides: changes of the config, `KEY=VALUE`, several of them, or a mapping.
+    device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
+    plugins: files with your own parts.
     """
     keep_freed_memory()
     loaded = load_plugins(plugins)
@@ -368,5 +398,5 @@ def new_model(
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )
-    # neither the run nor the checkpoint exists: after 0 steps, nothing is saved
+    # until `save`, stand-ins: a run that does not exist, and "none", no checkpoint, of step 0
     return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, plugins=loaded)

@@ -22,18 +22,21 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Let the first signal in this context set the request; a second one acts immediately, as it
-    would outside. A signal that is ignored outside, as under `nohup`, stays ignored.
+    """In this context, the first of the signals `NAMES` sets the request that is yielded; a second
+    one acts immediately, as it would outside.
+
+    A signal that is ignored outside, as under `nohup`, stays ignored. In another thread than the
+    main one, which alone can handle signals, nothing sets the request.
     """
     request = StopRequest()
-    restoring = contextlib.ExitStack()  # when it is closed, the handlers are those from before
+    restoring = contextlib.ExitStack()  # closing it puts back the handlers from before
 
     def request_stop(number: int, frame: FrameType | None) -> None:
         request.signal = number
         restoring.close()
 
     with restoring:
-        with contextlib.suppress(ValueError):  # only the main thread can handle signals
+        with contextlib.suppress(ValueError):  # raised in another thread than the main one
             for number in signal.Signals:
                 if number.name in NAMES and signal.getsignal(number) is not signal.SIG_IGN:
                     before = signal.signal(number, request_stop)

@@ -11,7 +11,7 @@ from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels import leaf_for
+from seq2attn.kernels import faster_form
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.hooks import Rank, hooked_places, is_hooked
 from seq2attn.model.interface import Decoded, Model
@@ -45,19 +45,24 @@ class TrainingStep:
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
-        """Choose how the model is computed, and make the optimiser's moments, zeros at first."""
+        """Choose how the model is computed, and make the optimiser's moments, zeros at first.
+
+        Raises `Seq2AttnError` if a loss needs states of the decoder that the model does not have.
+        """
         self.model = model
         self.config = config
-        self.leaf: Forward | None = leaf_for(model)
+        self.faster_form: Forward | None = faster_form(model)
         """the model computed by kernels, which is faster; None if they do not cover this model, or
         are not to be used: then `formulas` calls the model itself"""
         self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
-        """what a checkpoint keeps, by name: the number of updates, and two moments of each
-        parameter's gradient"""
+        """what a checkpoint keeps of the optimiser, by name: `step`, the number of updates; and for
+        each parameter that is trained `exp_avg.NAME` and `exp_avg_sq.NAME`, running averages of its
+        gradient and of its square. The lists below hold the same tensors, which `update` changes
+        in place"""
         self._losses = build_losses(config)
         self._states = self._place_of_states()
         if self._states is not None:
-            self.leaf = None  # kernels do not pass the points at which states are kept
+            self.faster_form = None  # kernels call no hooks, by which these states are collected
         self._parameters: list[Tensor] = []
         self._averages: list[Tensor] = []
         self._squares: list[Tensor] = []
@@ -68,21 +73,22 @@ class TrainingStep:
                 self._averages.append(average)
                 self._squares.append(square)
                 self.state |= {f"exp_avg.{name}": average, f"exp_avg_sq.{name}": square}
-        self._gradients: list[Tensor] = []
+        self._gradients: list[Tensor] = []  # of the parameters, which `update` applies
         # whether Python may look at a tensor's number: on a GPU it would have to wait for it
         self._may_read_numbers = device.type == "cpu"
 
     def _place_of_states(self) -> Place | None:
-        """Return where a hook gets the hidden states of the decoder's top layer, for the losses
-        that read them; None if no loss does.
+        """Return the place in the model where a hook sees the hidden state of the decoder's top
+        layer at each step, for losses that ask for `states`; None if no loss does.
 
-        Raises `Seq2AttnError` if a loss reads them and the model has no such states.
+        Raises `Seq2AttnError` if a loss asks and the model has no such states, as a Transformer.
         """
         asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
         if not asking:
             return None
-        found = places(self.model).get("decoder.state", [])  # of each layer and tensor of a state
-        states = [place for place in found if place.tensor == 0]  # h, not an LSTM's c
+        # a place for each layer and tensor of its state; tensor 0 is h, 1 an LSTM's c
+        found = places(self.model).get("decoder.state", [])
+        states = [place for place in found if place.tensor == 0]
         if not states:
             raise Seq2AttnError(
                 f"training.losses: {asking[0]!r} reads the decoder's states, which this model does "
@@ -94,46 +100,51 @@ class TrainingStep:
         """From now on, compute with the model itself and take no Python branch on a number: a step
         can be traced as one graph.
         """
-        self.leaf = None
+        self.faster_form = None
         self._may_read_numbers = False
 
     # ---- outputs ----
 
     def forward(self, batch: Batch, number: int, part: int = 0) -> Decoded:
-        """Compute the model's outputs in step `number` (from 0).
+        """Compute the model's outputs for a batch, by kernels where they are used.
 
-        Their random numbers are a function of seed, step and part alone; part: which part of the
-        step's batch this is, where gradients are accumulated.
+        number: of the step, from 0. part: which part of the step's batch this is, from 0, where
+            gradients are accumulated. Random numbers, such as dropout's, depend on seed, step and
+            part alone.
         """
-        forward = self.leaf
-        if forward is None or is_hooked(self.model):
+        forward = self.faster_form
+        if forward is None or is_hooked(self.model):  # kernels call no hooks
             forward = self.formulas
         return self.call(forward, batch, number, part)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
-        """Compute the outputs with the model itself; `resets` change its states on the way."""
+        """Compute the outputs with the model itself, while `resets` replace some of its states by
+        noise. If a loss asks for states, the outputs include them: `states` (B, L, D), those of the
+        decoder's top layer before each step.
+        """
         with hooked_places(resets.items(), Rank.RESET):
             if self._states is None:
                 return self.model(batch)
-            # a cache that keeps the state before each step, (B, D), for the losses
-            states: list[Tensor] = []
+            states: list[Tensor] = []  # L times (B, D)
             hook = (self._states, lambda state, at: states.append(state))
             with hooked_places([hook], Rank.CACHE):
                 decoded: Decoded = self.model(batch)
             return decoded._replace(states=torch.stack(states, dim=1))
 
     def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
-        """Call the model or its faster form with the random numbers of a part of step `number`."""
+        """Return the outputs of `forward`, the formulas or the faster form, with the random numbers
+        of a part of step `number`: seed torch's generators, from which dropout draws, and draw the
+        resets, which replace states by noise, if the config asks for some.
+        """
         device = batch.source.device
-        key = (number, part) if part else (number,)  # of a batch in one part, its number alone
-        # for torch's own generator, from which dropout draws
+        key = (number, part) if part else (number,)  # part 0, often the only one, needs no number
         seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
-        else:  # the generators of all devices, which takes longer
-            torch.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)  # the generators of all devices, which takes longer
         training = self.config.training
-        if not (training.encoder_reset or training.decoder_reset):
+        if not (training.encoder_reset or training.decoder_reset):  # both probabilities are 0
             return forward(batch, {})
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = draw_resets(
@@ -150,12 +161,16 @@ class TrainingStep:
     # ---- learning ----
 
     def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> Losses:
-        """Compute the losses of the model's outputs in step `number`. Raises `Seq2AttnError` if
-        their sum has no gradient, while gradients are recorded.
+        """Compute each of the config's losses, (), of the model's outputs in step `number`, and
+        their weighted sum.
+
+        Raises `Seq2AttnError` if nothing can be learned from the sum: it has no gradient, though
+        torch records gradients here.
         """
-        given = {"step": number, "states": decoded.states}  # no states if no loss asks for them
-        parts = {}  # what is recorded of each
-        terms = []  # of the sum, times their weights
+        # what a loss may ask for besides outputs and batch; states are None if no loss asks
+        given = {"step": number, "states": decoded.states}
+        parts = {}
+        terms = []  # the same, times their weights
         for name, loss in self._losses.items():
             asked = {argument: given[argument] for argument in loss.asks}
             value = loss.forward(decoded, batch, **asked)
@@ -163,7 +178,7 @@ class TrainingStep:
             # no product with 1, and no sum from 0: each would be one more operation
             terms.append(value if loss.weight == 1 else loss.weight * value)
         total = sum(terms[1:], start=terms[0])
-        # (a loss of a plug-in may have returned a plain number)
+        # (getattr: a loss of a plug-in may have returned a plain number)
         if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
             raise Seq2AttnError(
                 f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
@@ -174,13 +189,13 @@ class TrainingStep:
         return Losses(parts, total)
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
-        """Compute the gradients of all parameters, zeros of those that the loss does not depend
-        on.
+        """Compute the gradient of a loss, (), by each parameter that is trained, in their order:
+        zeros where the loss does not depend on it. Each has its parameter's shape and strides.
         """
         gradients = torch.autograd.grad(
             total, self._parameters, allow_unused=True, materialize_grads=True
         )
-        # the fused update walks through both in the order of memory, so it must be the same
+        # the fused update goes through the memory of both in parallel, whatever their strides
         laid_out = []
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             if gradient.stride() != parameter.stride():
@@ -189,16 +204,20 @@ class TrainingStep:
         return laid_out
 
     def gradients(self, total: Tensor) -> Tensor:
-        """Differentiate the sum of the losses, and scale the gradients to a norm of at most
-        `clip_norm`. Returns their norm before, ().
+        """Differentiate the sum of the losses, and keep the gradients for `update`. If the norm of
+        all of them together is above `clip_norm`, scale them down to it; None: never.
+
+        Returns the norm before, ().
         """
         self._gradients = gradients = self.differentiate(total)
+        # the norm of all numbers is the norm of the tensors' norms
         norm: Tensor = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        # Where reading the norm would wait for a GPU, always scale, by a factor of at most 1. (A
-        # norm of 0 gives inf, which becomes 1.)
+        # Comparing the norm with the limit would wait for a GPU, and cannot be traced: always
+        # multiply there, by 1 if the norm is below the limit. (A norm of 0 gives inf, which becomes
+        # 1.)
         if not self._may_read_numbers:
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
@@ -207,20 +226,22 @@ class TrainingStep:
 
     @torch.no_grad()
     def update(self, rate: float | Tensor) -> None:
-        """Change the weights by their gradients, with this learning rate.
+        """Change the weights, in place, by the gradients that `gradients` computed last: a step of
+        AdamW with the learning rate `rate`.
 
-        This is one operation over all parameters, the one behind torch.optim.AdamW(fused=True);
-        that class imports the compiler with its first step, which takes two seconds.
+        This is one operation over all parameters, the one behind torch.optim.AdamW(fused=True).
+        That class is not used because its first step imports torch's compiler, which takes two
+        seconds.
         """
-        updates = self.state["step"]
+        updates = self.state["step"]  # (), on the device
         updates += 1
         fused_adamw(
             self._parameters,
             self._gradients,
             self._averages,
             self._squares,
-            [],  # of amsgrad, which is off
-            [updates] * len(self._gradients),  # it wants a number of updates for each parameter
+            [],  # the largest squares so far, for amsgrad, which is off
+            [updates] * len(self._gradients),  # it takes a number for each parameter
             lr=rate,
             beta1=0.9,
             beta2=0.999,

@@ -1,5 +1,6 @@
-"""`leaf_for`: a faster form of one model's `forward`, which training may call in its place: the
-leaf of the call tree.
+"""`faster_form`: a faster form of one model's `forward`, which training may call in its place. It
+computes parts of the model by kernels: recurrences in compiled C, which has no windows, and cells
+and softmaxes by PyTorch's fused operations.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ _COMPUTE_NOTHING = ("__init__", "__setstate__")  # torch.compile replaces these
 
 
 def _methods() -> dict[tuple[type, str], Any]:
-    """Return the methods of every known class and of its bases.
+    """Return the methods of the classes in `KNOWN` and of all their bases, by class and name.
 
-    Somebody may replace one, as in `GRU.step = ...`, to change what models compute. The faster form
-    would not notice, so `leaf_for` compares these methods with those at import.
+    Somebody may replace one, as in `GRU.step = ...`, to change what models compute. Kernels would
+    not notice, so `faster_form` compares these methods with those at import.
     """
     methods: dict[tuple[type, str], Any] = {}
     for kind in KNOWN:
@@ -89,42 +90,46 @@ _WRITTEN = _methods()
 """the methods as they were when this module was imported"""
 
 
-def leaf_for(model: Model) -> Leaf | None:
-    """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster.
+def faster_form(model: Model) -> FasterForm | None:
+    """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster. It
+    reads the model's weights whenever it is called; the model's parts must stay as they are.
 
-    None if there is none: it is only for recurrent models in which no weight is parametrized, no
-    part of this package has a changed method, and a cell or the attention is built in and without
-    forward hooks. It reads the model's weights whenever it is called; the model must stay as it is.
+    On a CPU with compiled kernels, the encoder's first layer and the decoder are each computed in C
+    if the C knows all their parts. PyTorch's fused operations compute what they can of the rest,
+    and of everything on other devices.
 
-    On a CPU with compiled kernels, encoder and decoder are each computed in C if they are built in;
-    PyTorch's fused operations compute the parts of what is not in C.
+    None if kernels are switched off, and for a model that they do not cover: one that is not
+    recurrent, or has hooks or methods of its own; whose weights are not plain parameters of one
+    dtype and device; or that has no part to be fused. None for every model while a method of a
+    class in `KNOWN` is replaced.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
     first = next(model.parameters())
-    if first.dtype not in TYPES or first.device.type == "mps":  # mps: never tried
+    # kernels compute in float32 and float64; on mps they were never tried
+    if first.dtype not in TYPES or first.device.type == "mps":
         return None
     for weight in model.parameters():
         alike = weight.dtype == first.dtype and weight.device == first.device
-        if type(weight) is not nn.Parameter or not alike:
+        if type(weight) is not nn.Parameter or not alike:  # such as a parametrized weight
             return None
 
-    kernels = load(first.dtype)
+    kernels = load(first.dtype)  # a text if there are none: why
     places = list(_fused_parts(model))
-    # a model without such parts has no GRU, so that there is nothing for the C either
+    # what the C computes has a GRU, which can be fused: without places there is nothing for the C
     if kernels == OFF or not places:
         return None
     for place in places:
         if isinstance(place.part, GRU):
-            place_together(place.part)  # on a CPU nothing happens
+            place_together(place.part)  # for cuDNN; on a CPU nothing happens
     if isinstance(kernels, str) or first.device.type != "cpu":  # no C: PyTorch's operations alone
-        return Leaf(model, places)
+        return FasterForm(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    # A decoder in C has a single layer, and so has the encoder: nothing is left for fused parts.
+    # a decoder that the C knows has one layer, and so has its encoder: nothing is left to be fused
     if reads and decodes:
         places = []
-    return Leaf(model, places, kernels, reads, decodes)
+    return FasterForm(model, places, kernels, reads, decodes)
 
 
 def prefers_cpu(model: Model, rows: int) -> bool:
@@ -133,21 +138,25 @@ def prefers_cpu(model: Model, rows: int) -> bool:
 
     model: on the CPU.
     """
-    leaf = leaf_for(model)
-    return leaf is not None and leaf.reads and leaf.decodes and leaf.size(rows) <= SMALL
+    faster = faster_form(model)
+    return faster is not None and faster.reads and faster.decodes and faster.size(rows) <= SMALL
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A model some of whose parts are fused, and perhaps the encoder's first layer (`reads`), the
-    decoder (`decodes`) or both in C.
+class FasterForm:
+    """A model some of whose parts are fused, and perhaps the encoder's first layer, the decoder or
+    both in C.
     """
 
     model: Reverser
     places: Sequence[Place]
+    """the parts with a fused form"""
     kernels: Any = None
+    """the C, as `Kernels`; None if it is not used"""
     reads: bool = False
+    """True if the C computes the encoder's first layer"""
     decodes: bool = False
+    """True if the C computes the decoder"""
 
     def size(self, rows: int) -> int:
         """Compute B x D^2, to which the work of a position is proportional."""
@@ -155,26 +164,30 @@ class Leaf:
         return rows * width**2
 
     def __call__(self, batch: Batch, resets: Resets) -> Decoded:
-        """Compute what the model does, up to rounding, with these resets of its states: encoder and
-        decoder each in C, or by the formulas with fused parts.
+        """Compute what the model does, up to rounding, with teacher forcing: encoder and decoder
+        each in C, or by the model's formulas with fused parts.
+
+        resets: which states become noise, and the noise; the C gets them as inputs, formulas call
+            them as hooks.
         """
         model = self.model
         lengths = batch.source_lengths
-        # PyTorch's products on several threads are then faster than the C on one
+        # PyTorch's products on several threads are then faster than the C, which has one
         is_large = self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            if is_large or not (self.reads or self.decodes):
-                return model.forward(batch)  # with the fused parts, if there are any
+            if is_large or not (self.reads or self.decodes):  # all by the formulas
+                return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
-            valid = valid_mask(lengths, batch.source.size(1))
+            valid = valid_mask(lengths, batch.source.size(1))  # (B, S)
             memory, state = model.prepare(encoded, valid, batch.source)
             if self.decodes:
                 return self._decode(batch, state, memory, resets)
             return model.decoder(batch.decoder_input, state, memory)[0]
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
-        """Read source (B, S) of these lengths (B,): the bottom layer in C, which looks up the
-        embeddings itself, those above by the formulas.
+        """Return what the encoder makes of source (B, S) of these lengths (B,). If the C knows its
+        bottom layer, that is computed in C, embeddings included, and the layers above by the
+        formulas; otherwise all by the formulas.
         """
         encoder: Any = self.model.encoder
         if not self.reads:
@@ -182,26 +195,28 @@ class Leaf:
 
         bottom, *above = encoder.layers
         states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
-        if bottom.backward_cell is not None:  # it reads the strings reversed, as in `Layer`
+        if bottom.backward_cell is not None:
+            # it reads the strings reversed, and its states are put back in order, as in `Layer`
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
+            # `final` is now the backward cell's: a layer has no other final state
             back, final = self._read(bottom, bottom.backward_cell, flipped, lengths, resets)
-            # the final state of the layer is that of its backward cell alone
-            states = torch.cat([states, flip(back, index)], dim=2)
+            states = torch.cat([states, flip(back, index)], dim=2)  # (B, S, 2D)
         for layer in above:
             states, last = layer(states, lengths)
-            final += last  # a tuple: the final states of all layers
+            final += last  # tuples of (B, D): the final states of all layers, bottom first
         return Encoded(states, final)
 
     def _read(
         self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets
     ) -> Encoded:
-        """Read source (B, S) with one cell, first token first. The C stops at the end of each
-        string, unless attention reads what is in the padding.
+        """Read source (B, S) of these lengths (B,) with one cell of the layer, first token first,
+        in C. Returns the states (B, S, D), and the one after each string's last token, (B, D).
         """
         embedding = self.model.encoder.embedding
         (initial,) = cell.initial(len(source))
         inputs = _recurrence(embedding, layer.dropout, cell, source, initial, resets)
+        # the C may leave out padding, unless attention sees the states there
         if self.model.decoder.attention.mask_padding:
             inputs |= _lengths(lengths, source)
 
@@ -210,7 +225,10 @@ class Leaf:
 
     def _decode(self, batch: Batch, state: DecoderState, memory: Memory, resets: Resets) -> Decoded:
         """Decode with teacher forcing: the recurrence and its attention in C, the output layer by
-        the formulas. A `luong` decoder also combines context and state; the C knows its W_c.
+        the formulas.
+
+        A `luong` decoder also combines context c and state s to tanh(W_c [c; s]): with attention
+        the C does it, otherwise the formulas, with contexts of width 0.
         """
         decoder: Any = self.model.decoder
         tokens = batch.decoder_input  # (B, L)
@@ -224,12 +242,13 @@ class Leaf:
         inputs |= _lengths(batch.decoder_lengths, tokens)
         if attends:
             inputs |= _attention(decoder.attention, memory)
-        if attends and combines:  # W_c multiplies [c; s], and the C has [s; c]
+        if attends and combines:
+            # W_c multiplies [c; s], and the C has [s; c]: the columns of s move to the front
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
-        features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
-        if combines and not attends:  # the C leaves this to us: combine with contexts of width 0
-            nothing = features[..., :0]
+        features, weights = gru(self.kernels, inputs)  # (B, L, ...), and (B, L, S) or None
+        if combines and not attends:
+            nothing = features[..., :0]  # (B, L, 0): contexts, and embeddings, which are not used
             features = decoder.features(nothing, features, nothing)
         return decoder.decode(features, weights, memory)
 
@@ -238,29 +257,29 @@ class Leaf:
 
 
 def _is_as_written(*modules: nn.Module) -> bool:
-    """Return whether these modules, without those inside them, are as this package wrote them.
-
-    They are of known classes, and have neither hooks nor methods of their own.
+    """Return whether these modules, apart from those inside them, compute what their classes say:
+    they are of classes in `KNOWN`, and have neither hooks of PyTorch nor methods of their own.
     """
-    if has_any_global_hook():
+    if has_any_global_hook():  # hooks of PyTorch on all modules
         return False
     for module in modules:
         kind = type(module)
         if kind not in KNOWN:
             return False
         for name, value in vars(module).items():
-            is_method = callable(value) and hasattr(kind, name)  # hides the method of its class
-            if is_method or (name.endswith("_hooks") and value):
+            # somebody has set it on this module, where it hides the method of the class
+            is_method = callable(value) and hasattr(kind, name)
+            if is_method or (name.endswith("_hooks") and value):  # PyTorch's dicts of hooks
                 return False
     return True
 
 
 def _fused_parts(model: nn.Module) -> Iterator[Place]:
-    """Yield the cells and softmaxes that a fused form may take the place of: those that nobody has
-    changed.
+    """Yield the GRUs, LSTMs and softmaxes of attention in a model that a fused form may take the
+    place of: those that nobody has changed.
     """
     for owner in model.modules():
-        # the fused softmax gives NaN in a row without an allowed key, which a window may leave
+        # in a row without an allowed key the fused softmax gives NaN; a window may make such rows
         softmax_fits = type(owner) is Attention and owner.window is None
         for name, part in owner.named_children():
             kind = type(part)
@@ -279,17 +298,19 @@ def _is_known_encoder(encoder: Any) -> bool:
 
 
 def _is_known_decoder(decoder: Any) -> bool:
-    """Return whether a decoder is a GRU that attends as the C does, or that does not attend.
+    """Return whether the C can compute a decoder: `bahdanau` or `luong` with a single GRU, all its
+    parts as this package wrote them, and with an attention that the C knows, or none.
 
-    The C attends with the softmax of the scores of projected keys, perhaps changed by a history,
-    and to all keys: it has no windows.
+    The C knows products and the additive score, the softmax, and the histories in `KNOWN`; it has
+    no windows, no heads and no other normaliser.
     """
+    # all parts are in `KNOWN`, so that there are neither heads nor other normalisers
     if type(decoder) not in DECODERS or not _is_as_written(*decoder.modules()):
         return False
 
     attention = decoder.attention
     if type(attention) is NoAttention:
-        # without contexts the C combines nothing, so it has no vector to feed back
+        # without contexts the C makes no attentional vector, which input feeding would need
         known = not getattr(decoder, "input_feeding", False)
     else:
         known = type(attention.score) in (Additive, *PRODUCTS) and attention.window is None
@@ -307,19 +328,20 @@ def _recurrence(
     initial: Tensor,
     resets: Resets,
 ) -> dict[str, Any]:
-    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D): weights,
-    embeddings, tokens, and the resets of its state.
+    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D), by their
+    names in function.py: the cell's weights, embeddings, tokens, initial state, and if its state is
+    reset `kept` (B, L), False where, and `noise` (B, L, D).
 
-    The C has no dropout: the embeddings that it gets are dropped out already.
+    The C looks up the embeddings, and has no dropout.
     """
     if dropout.training and dropout.p:
-        # dropout differs at each occurrence of a token: a vector for each, and a token that names
-        # its place among them
+        # Dropout drops other numbers at each occurrence of a token, so each occurrence becomes a
+        # token of its own: a vector that is dropped out already, and its index as token.
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(tokens.numel()).view_as(tokens)
     else:
         table = embedding.weight  # (V, E)
-        if embedding.padding_idx is not None:  # PyTorch gives this row no gradient
+        if embedding.padding_idx is not None:  # as in PyTorch, this row gets no gradient
             fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
             table = torch.where(fixed, table.detach(), table)
 
@@ -332,8 +354,9 @@ def _recurrence(
 
 
 def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """Return lengths (B,) of tokens (B, L) as an input, if rows come longest first and none is
-    empty: the C then leaves out the rows that have ended. Otherwise nothing: it reads the padding.
+    """Return lengths (B,) of tokens (B, L) as an input, by which the C leaves out rows that have
+    ended. It needs them longest first, and none empty or too long; otherwise return no input: the C
+    then reads the padding, too.
     """
     counts = lengths.tolist()
     descending = counts == sorted(counts, reverse=True)
@@ -342,15 +365,16 @@ def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
 
 
 def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
-    """Return the inputs of an attention: the memory that it compares and averages, the parameters
-    of its score, and those of its history.
+    """Return the inputs of an attention, by their names in function.py: keys and values of the
+    memory, which keys are `valid`, the factor of the scores, and the parameters of score and
+    history.
     """
     score = attention.score
     inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
     if attention.scalable_softmax:
-        # ln n of each string; the second argument only gives shape and dtype, (B, 1, S)
-        inputs["scale"] = log_count(memory.valid, memory.keys[..., :1].mT)
+        inputs["scale"] = log_count(memory.valid, memory.keys)  # (B, 1, 1) ln n of each string
 
+    # the keys of a product are projected already, so that it has no parameters left
     if isinstance(score, Additive):
         inputs["query_weight"] = score.query_map.weight
         inputs["v"] = score.v.weight
@@ -358,16 +382,17 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
 
 
 def _history(history: nn.Module, memory: Memory) -> dict[str, Tensor]:
-    """Return the inputs of a history: `past_weight`, of one convolution over past weights, by which
-    the C computes every history; and for those that move weights `power`, which sharpens them.
+    """Return the inputs of a history, by their names in function.py; none for `none`.
 
-    `past_weight` (C, T, M) are the filters of the convolution. It reads C channels, of the last
-    weights, the sum of all, and the weights of two steps before, at T offsets around a key; and it
-    computes M numbers for each key: features for the score, or logits of the distances of
-    `shift_by_key`, or the moved weight of `shift`.
+    The C computes every history by one convolution over past weights, with the filters
+    `past_weight` (C, T, M). It reads C channels (the weights of the step before, the sum of all,
+    the weights of two steps before) at T positions around a key, and gives M numbers for each key:
+    features for the score, or for `shift_by_key` logits of the distances by which its weight may
+    move, or for `shift` the weight that has moved to it. The last two also have `power`, to which
+    the moved weights are raised.
     """
     if isinstance(history, Coverage):
-        # it reads the second channel alone, the sum of all: the first gets filters of 0
+        # it reads the second channel alone, the sum of all: the filters of the first are 0
         weight = history.map.weight.t().unsqueeze(0)  # (1, 1, features)
         return {"past_weight": torch.cat([torch.zeros_like(weight), weight])}
 
@@ -375,7 +400,7 @@ def _history(history: nn.Module, memory: Memory) -> dict[str, Tensor]:
         filters = history.convolution.weight.permute(1, 2, 0)  # (C, T, filters)
         return {"past_weight": filters @ history.map.weight.t()}  # (C, T, features)
 
-    if not isinstance(history, Shift):
+    if not isinstance(history, Shift):  # `none`
         return {}
     power = 1 + F.softplus(history.power).view(1)
     if isinstance(history, ShiftByKey):
@@ -383,9 +408,11 @@ def _history(history: nn.Module, memory: Memory) -> dict[str, Tensor]:
         return {
             "power": power,
             "past_weight": weight,
-            "moves": history.speed * memory.prepared.mT,  # (B, S, 2 reach + 1) b + W h_j
+            # (B, S, 2 reach + 1): b + W h_j, the logits that depend on the key
+            "moves": history.speed * memory.prepared.mT,
             "returning": weight.new_tensor([history.returning]),  # factor of rereading
         }
-    distribution = torch.softmax(history.speed * history.logits, dim=0)  # of d = -reach to reach
-    # moved_j = sum_d p_d alpha_(j-d), and the C, as `torch.conv1d`, sums over alpha_(j+d)
+    # p_d of d = -reach to reach. moved_j = sum_d p_d alpha_(j-d), but the C, as `torch.conv1d`,
+    # sums over alpha_(j+d): so p is turned around.
+    distribution = torch.softmax(history.speed * history.logits, dim=0)
     return {"power": power, "past_weight": distribution.flip(0).view(1, -1, 1)}

@@ -14,7 +14,7 @@ from models import as_batch, is_real, make_cells, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from seq2attn.kernels import leaf, leaf_for, library, prefers_cpu
+from seq2attn.kernels import faster, faster_form, library, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
@@ -61,16 +61,18 @@ def loss_and_gradients(model, forward, batch, resets):
     return loss.detach(), gradients
 
 
-def assert_leaf_agrees(model, batch=None, resets=(), *, reads=True, decodes=True, rounding=0.0):
+def assert_faster_form_agrees(
+    model, batch=None, resets=(), *, reads=True, decodes=True, rounding=0.0
+):
     """rounding: by how much gradients of the formulas may be off themselves."""
     batch = batch or batch_for()
     resets = dict(resets)
-    leaf = leaf_for(model)
-    assert leaf is not None
-    assert leaf.reads == reads
-    assert leaf.decodes == decodes
+    faster = faster_form(model)
+    assert faster is not None
+    assert faster.reads == reads
+    assert faster.decodes == decodes
     tolerance = 1e-4 if next(model.parameters()).dtype == torch.float32 else 1e-10
-    loss, gradients = loss_and_gradients(model, leaf, batch, resets)
+    loss, gradients = loss_and_gradients(model, faster, batch, resets)
     expected_loss, expected = loss_and_gradients(model, model, batch, resets)
     assert abs(loss - expected_loss) <= tolerance * abs(expected_loss)
     largest = max(gradient.abs().max() for gradient in expected)
@@ -92,7 +94,7 @@ def assert_leaf_agrees(model, batch=None, resets=(), *, reads=True, decodes=True
     ],
 )
 def test_further_settings(options):
-    assert_leaf_agrees(make_model(**{"score": "general", **options}))
+    assert_faster_form_agrees(make_model(**{"score": "general", **options}))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,9 @@ def test_further_settings(options):
     ],
 )
 def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
-    assert_leaf_agrees(make_model(**{"score": "general", **options}), reads=reads, decodes=decodes)
+    assert_faster_form_agrees(
+        make_model(**{"score": "general", **options}), reads=reads, decodes=decodes
+    )
 
 
 def resets_of(model, batch, encoder=0.5):
@@ -122,7 +126,7 @@ def resets_of(model, batch, encoder=0.5):
 def test_resets_of_states(arrangement):
     model = make_model(arrangement=arrangement, bidirectional=True)
     batch = batch_for()
-    assert_leaf_agrees(model, batch, resets_of(model, batch))
+    assert_faster_form_agrees(model, batch, resets_of(model, batch))
 
 
 class Embedded(Encoder):
@@ -134,24 +138,24 @@ def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
     model = make_model(embedding=5, initial_state="bridge", score="general")
     model.encoder = Embedded(8, 5, make_cells()).double()
     batch = batch_for()
-    assert_leaf_agrees(model, batch, resets_of(model, batch, encoder=0.0), reads=False)
+    assert_faster_form_agrees(model, batch, resets_of(model, batch, encoder=0.0), reads=False)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("options", [{"arrangement": "luong"}, {"layers": 2, "window": "local_m"}])
 def test_fused_operations(cell, options, monkeypatch):
-    monkeypatch.setattr(leaf, "load", lambda _: "there is no compiler")
+    monkeypatch.setattr(faster, "load", lambda _: "there is no compiler")
     model = make_model(cell=cell, initial_state="last", **options)
     batch = batch_for()
-    assert_leaf_agrees(model, batch, reads=False, decodes=False)
-    assert_leaf_agrees(model, batch, resets_of(model, batch), reads=False, decodes=False)
+    assert_faster_form_agrees(model, batch, reads=False, decodes=False)
+    assert_faster_form_agrees(model, batch, resets_of(model, batch), reads=False, decodes=False)
     assert not any(type(part) in FUSED.values() for part in model.modules())
 
 
 def test_small_batches_of_a_compiled_model_prefer_the_cpu():
     model = make_model(hidden=10)
-    assert prefers_cpu(model, leaf.SMALL // 100)
-    assert not prefers_cpu(model, leaf.SMALL // 100 + 1)
+    assert prefers_cpu(model, faster.SMALL // 100)
+    assert not prefers_cpu(model, faster.SMALL // 100 + 1)
     assert not prefers_cpu(make_model(cell="lstm"), 1)
     assert not prefers_cpu(make_model(window="local_m"), 1)
 
@@ -160,7 +164,7 @@ def test_rows_in_any_order_and_a_fixed_padding_vector():
     model = make_model()
     for embedding in (model.encoder.embedding, model.decoder.embedding):
         embedding.padding_idx = 4
-    assert_leaf_agrees(model, batch_for((2, 4, 1), (1, 3, 2)))
+    assert_faster_form_agrees(model, batch_for((2, 4, 1), (1, 3, 2)))
 
 
 sizes = st.integers(1, 40)
@@ -183,7 +187,7 @@ def test_every_shape_score_arrangement_and_history(lengths, dtype, **options):
     _, gradients = loss_and_gradients(model, model, batch, {})
     _, expected = loss_and_gradients(exact, exact, batch, {})
     off = max((one - other).abs().max() for one, other in zip(gradients, expected, strict=True))
-    assert_leaf_agrees(model, batch, rounding=4 * float(off))
+    assert_faster_form_agrees(model, batch, rounding=4 * float(off))
 
 
 # ---- it steps aside ----
@@ -219,9 +223,9 @@ def doubled(function):
 )
 def test_a_method_replaced_on_a_class(kind, method, options, monkeypatch):
     model = make_model(**options)
-    assert leaf_for(model) is not None
+    assert faster_form(model) is not None
     monkeypatch.setattr(kind, method, doubled(getattr(kind, method)), raising=False)
-    assert leaf_for(model) is None
+    assert faster_form(model) is None
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ def test_a_method_replaced_on_an_object_of_the_decoder(part, method):
     model = make_model(history="coverage")
     owner = model.get_submodule(part)
     setattr(owner, method, doubled(getattr(owner, method)))
-    assert_leaf_agrees(model, decodes=False)
+    assert_faster_form_agrees(model, decodes=False)
 
 
 @pytest.mark.parametrize(
@@ -255,43 +259,43 @@ def test_a_method_replaced_on_an_object_of_the_decoder(part, method):
 def test_hooks_and_parametrizations(change):
     model = make_model()
     change(model.decoder.cell)
-    assert_leaf_agrees(model, decodes=False)
+    assert_faster_form_agrees(model, decodes=False)
 
 
 def test_what_python_caches_on_a_class_is_no_change():
     model = copy.deepcopy(make_model())
     assert inspect.get_annotations(Additive) == {}
-    assert leaf_for(model) is not None
+    assert faster_form(model) is not None
 
 
 def test_other_classes_types_and_hooks_on_the_whole_model():
     model = make_model(history="coverage")
     model.encoder.layers[0].cell.step = lambda read, state: state
-    assert_leaf_agrees(model, reads=False)
+    assert_faster_form_agrees(model, reads=False)
     model.decoder.attention.history.__class__ = type("Mine", (Coverage,), {})
-    assert_leaf_agrees(model, reads=False, decodes=False)
+    assert_faster_form_agrees(model, reads=False, decodes=False)
     for change in (
         lambda model: model.register_forward_hook(lambda *_: None),
         lambda model: model.decoder.float(),
     ):
         model = make_model()
         change(model)
-        assert leaf_for(model) is None
+        assert faster_form(model) is None
 
 
 def test_large_products_on_several_threads_are_left_to_torch(monkeypatch):
     calls = []
     model = make_model()
     batch = batch_for()
-    monkeypatch.setattr(leaf, "gru", lambda *inputs: calls.append(1) or gru(*inputs))
+    monkeypatch.setattr(faster, "gru", lambda *inputs: calls.append(1) or gru(*inputs))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    fast = leaf_for(model)
+    fast = faster_form(model)
     for largest, used in ((3 * 5**2, False), (3 * 5**2 + 1, True)):  # 3 rows of width 5
-        monkeypatch.setattr(leaf, "LARGE", largest)
+        monkeypatch.setattr(faster, "LARGE", largest)
         calls.clear()
         fast(batch, {})
         assert bool(calls) is used
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    monkeypatch.setattr(leaf, "LARGE", 0)
+    monkeypatch.setattr(faster, "LARGE", 0)
     fast(batch, {})
     assert calls
