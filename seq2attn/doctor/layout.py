@@ -21,8 +21,8 @@ def observed(subject: Subject) -> Subject:
     Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
     weights, what has an axis of keys; and what has no row for each query, where another one has.
     """
-    given, length = subject.given.unpadded, subject.length
-    returned, _ = subject.raw(given)
+    given, length = subject.inputs.unpadded, subject.length
+    returned, _ = subject.results_and_watch(given)
     is_self = given.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_self)
     queries = subject.queries(given)
@@ -40,7 +40,7 @@ def observed(subject: Subject) -> Subject:
         # with as many queries as keys, later ones may rather have a row for each key
         outputs = by_query[:1] if given.query is not None and queries == length else by_query
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
-    subject = replace(subject, outputs=outputs, shown=shown)
+    subject = replace(subject, output_indices=outputs, weight_indices=shown)
     return replace(subject, orders=_orders(subject))
 
 
@@ -48,7 +48,7 @@ def _are_weights(tensor: Tensor, subject: Subject) -> bool:
     """Return whether a returned tensor has the axes of weights: keys, and queries, unless there is
     only one; and, with the axis of the batch, a whole number of heads.
     """
-    given, length, sizes = subject.given, subject.length, list(tensor.shape)
+    given, length, sizes = subject.inputs, subject.length, list(tensor.shape)
     queries = subject.queries(given)
     # in self-attention, one axis is that of the queries
     has_keys = length in sizes and (not subject.is_self or sizes.count(length) > 1)
@@ -83,11 +83,11 @@ def _orders(subject: Subject) -> list[str]:
     features of keys, which linear attention sums over the keys for all queries at once. No query
     changes features, and a change of one row of them reaches the output of several queries.
     """
-    given = subject.given.unpadded
+    given = subject.inputs.unpadded
     place = subject.queries(given) - 1  # the last query: no earlier row of causal queries sees it
-    first_row = given.moved(0, "query", "keys")
-    one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
-    calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
+    first_row = given.changed_at(0, "query", "keys")
+    one_query = given.changed_at((ALL, place), "keys" if subject.is_self else "query")
+    calls = [subject.results_and_watch(inputs)[1].uses for inputs in (given, first_row, one_query)]
     orders, ignore_query = [], []  # of each use
     for uses in zip(*calls, strict=True):  # of the three calls, the same use
         plain, other_row, other_query = (use.weights for use in uses)
@@ -106,7 +106,7 @@ def _orders(subject: Subject) -> list[str]:
     for index, order in enumerate(orders):
         if order and ignore_query[index]:
             # (L,) rows of the output that one row of what was caught reaches
-            reached = arranged.more(index, head=0, row=0).amax(0) > TINY
+            reached = arranged.effect_of_weights(index, head=0, row=0).amax(0) > TINY
             if reached.sum() > 1:
                 orders[index] = ""
     return orders

@@ -37,8 +37,8 @@ FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a win
 
 def told(subject: Subject) -> Found:
     """Yield what the search for the call found."""
-    yield from subject.told
-    if not subject.has_mask and not subject.told:
+    yield from subject.call_findings
+    if not subject.has_mask and not subject.call_findings:
         yield "no-mask"
 
 
@@ -50,22 +50,22 @@ def padding(subject: Subject) -> Found:
     """
     if not subject.has_mask or _has_more_rows(subject):
         return
-    if not subject.is_finite(subject.given):
+    if not subject.is_finite(subject.inputs):
         yield "not-finite", "with a mask"
         return
-    masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
+    masked, is_valid = subject.masked, subject.inputs.valid[:, None]  # (B, 1, S)
     # (B, L, 1); the output may have fewer rows than there are tokens
-    is_token = subject.token_rows(subject.given)[:, : masked.output.size(1)]
+    is_token = subject.token_rows(subject.inputs)[:, : masked.output.size(1)]
     # (B, L, S): how much a row of a token changes with each key but its own
-    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
+    reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
     # in the last row of the batch, which is short: an inverted mask leaves nothing of a full one
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
-    weight = subject.on_padding(masked)
+    weight = subject.weight_on_padding(masked)
     # how much rows of tokens change if all tokens do, their own too
-    other = subject.output(subject.given.moved(subject.given.valid, "keys"))
-    follows = subject.difference_of_tokens(subject.given, other, masked.output)
-    if subject.difference(masked.output, subject.free.output) < TINY:
+    other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
+    follows = subject.difference_of_tokens(subject.inputs, other, masked.output)
+    if subject.difference(masked.output, subject.unmasked.output) < TINY:
         yield "mask-ignored"
     elif by_padding > CLOSE > by_tokens or follows < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
@@ -80,15 +80,15 @@ def padding(subject: Subject) -> Found:
         if not re.search(INSTEAD, subject.docs) and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
     # what goes through other keys step by step, as monotonic attention does, may pass some by
-    elif subject.seen.all() and (subject.own.any() or not subject.by_position):
-        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
+    elif subject.seen.all() and (subject.has_own_places or not subject.depends_on_order):
+        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own_place)
 
 
 def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
     """Return why padding gets weight, (B, S): the code of the finding, and its evidence."""
     if TINY < abs(_rise(subject)) < 2 + CLOSE:
         return "mask-added", subject.call.mask, "its name"
-    is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
+    is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
     is_wider = (weight * ~is_first_padding).max() > TINY  # than one place
     return "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
 
@@ -98,11 +98,12 @@ def _has_more_rows(subject: Subject) -> bool:
     token: then it is not known which row belongs to which key. What attends to itself (`is_self`)
     has exactly one for each.
     """
-    if subject.given.query is not None or subject.is_self:
+    if subject.inputs.query is not None or subject.is_self:
         return False
-    returned = subject.results(subject.given.unpadded)
+    returned = subject.results(subject.inputs.unpadded)
     more = range(subject.length + 1, subject.length + MORE + 1)
-    return any(size in more for index in subject.outputs for size in returned[index].shape[1:])
+    shapes = [returned[index].shape for index in subject.output_indices]
+    return any(size in more for shape in shapes for size in shape[1:])
 
 
 def _rise(subject: Subject) -> float:
@@ -114,9 +115,9 @@ def _rise(subject: Subject) -> float:
     the same for all keys of a row.
     """
     rises = []
-    for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
+    for masked, free in zip(subject.masked.weights, subject.unmasked.weights, strict=True):
         logs = (masked / free).log()  # (B, H, L, S): what the mask adds, less such a number
-        padding = ~subject.given.valid[:, None, None].expand_as(logs)
+        padding = ~subject.inputs.valid[:, None, None].expand_as(logs)
         rises.append((logs[..., :1] - logs)[padding & (free > 0)])
     if not rises:
         return 0.0
@@ -130,7 +131,7 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
     """
     for _ in range(DRAWS):
         if closed.any():
-            closed &= subject.reach(subject.small(), "keys") == 0
+            closed &= subject.reach(subject.draw_small(), "keys") == 0
     if closed.any():
         yield "valid-hidden", int(closed.nonzero()[0, -1])  # the first one, of (B, L, S)
 
@@ -141,25 +142,25 @@ def padding_amount(subject: Subject) -> Found:
     """
     if not (subject.has_mask or subject.is_causal):
         return
-    given, masked = subject.given, subject.masked.output
+    inputs, masked = subject.inputs, subject.masked.output
     # the first keys once more: behind the mask, or later than all that rows see
-    more = given.keys[:, :MORE]
+    more = inputs.keys[:, :MORE]
     if re.search(LEFT, subject.docs.lower()) and not subject.is_self:
-        wider, valid = torch.cat([more, given.keys], dim=1), pad(given.valid, (MORE, 0))
+        wider, valid = torch.cat([more, inputs.keys], dim=1), pad(inputs.valid, (MORE, 0))
     else:
-        wider, valid = torch.cat([given.keys, more], dim=1), pad(given.valid, (0, MORE))
-    longer = given._replace(keys=wider, valid=valid)
+        wider, valid = torch.cat([inputs.keys, more], dim=1), pad(inputs.valid, (0, MORE))
+    longer = inputs._replace(keys=wider, valid=valid)
     try:
         subject.output(longer.unpadded)
     except Exception:  # the rule of lengths says so
         return
     more = subject.output(longer)
-    if subject.outputs and more.size(2) != masked.size(2):
+    if subject.output_indices and more.size(2) != masked.size(2):
         # it also returns a number for each key, such as weights with a sink
         yield from _joined(subject, longer)
         return
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
-    by = subject.difference_of_tokens(given, more, masked)
+    by = subject.difference_of_tokens(inputs, more, masked)
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 
@@ -172,12 +173,12 @@ def _joined(subject: Subject, longer: Inputs) -> Found:
     """
     keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
     before, after = (
-        subject.results(given)[subject.outputs[0]]
-        for given in (subject.given, longer._replace(keys=keys))
+        subject.results(inputs)[subject.output_indices[0]]
+        for inputs in (subject.inputs, longer._replace(keys=keys))
     )
     is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
     if is_joined and before.shape[::2] == after.shape[::2]:  # (B, rows, F)
-        is_full = subject.given.valid.all(1)
+        is_full = subject.inputs.valid.all(1)
         by = subject.difference(after[is_full, : before.size(1)], before[is_full])
         if by > CLOSE:
             yield "padding-amount", f"by {by:.2g}"
@@ -192,7 +193,7 @@ def whole_mask(subject: Subject) -> Found:
     if not subject.has_mask or is_partial:
         return
     output = subject.called(needs_mask=True).output()
-    by = subject.difference(output, subject.free.output)
+    by = subject.difference(output, subject.unmasked.output)
     if by > CLOSE:
         yield "mask-whole", by
 
@@ -203,9 +204,9 @@ def empty_row(subject: Subject) -> Found:
     """
     if not subject.has_mask:
         return
-    valid = subject.given.valid.clone()
+    valid = subject.inputs.valid.clone()
     valid[-1] = False
-    if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
+    if not subject.output(subject.inputs._replace(valid=valid))[-1].isfinite().all():
         is_said = re.search(WITHOUT, subject.docs) and not re.search(ASSUMED, subject.docs)
         yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
@@ -217,11 +218,11 @@ def padded_first(subject: Subject) -> Found:
     is_of_lengths = subject.call.form in OF_LENGTHS
     if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
-    valid = subject.given.valid.clone()
+    valid = subject.inputs.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
     is_left = re.search(LEFT, subject.docs.lower())
     # rows of padding count where padding is said to stand there: they are keys of the next layer
-    rows = subject.output(subject.given._replace(valid=valid))[-1, 0 if is_left else FEW :]
+    rows = subject.output(subject.inputs._replace(valid=valid))[-1, 0 if is_left else FEW :]
     if not rows.isfinite().all():
         yield "padded-left" if is_left else "padded-first"
 
@@ -231,9 +232,9 @@ def padded_first(subject: Subject) -> Found:
 
 def places(subject: Subject) -> Found:
     """Say which places a row sees: all, those up to its own, or a window of them."""
-    if subject.own.any():
+    if subject.has_own_places:
         yield from _band(subject)
-        if subject.by_position:
+        if subject.depends_on_order:
             yield "position"
         return
     seen = subject.seen
@@ -241,8 +242,8 @@ def places(subject: Subject) -> Found:
     never = int((~seen).all(0).sum())  # how many no row sees
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
-    given = subject.call.given.items()
-    is_other = bool(FLAGS["other"] & words(*(name for name, text in given if "keys" in text)))
+    expressions = subject.call.expressions.items()
+    is_other = bool(FLAGS["other"] & words(*(name for name, text in expressions if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
         is_local = subject.is_local or re.search(LOCAL, subject.docs)
@@ -251,13 +252,13 @@ def places(subject: Subject) -> Found:
         yield (
             ("keys-hidden", listed_keys) if is_wrong else ("pattern", "neither causal nor a window")
         )
-    if subject.by_position:
+    if subject.depends_on_order:
         yield "position"
 
 
 def windows(subject: Subject) -> Found:
     """Places of an image that see the same others see each other, as they are in one window."""
-    if not subject.own.any() or subject.is_causal:
+    if not subject.has_own_places or subject.is_causal:
         return
     seen = subject.seen
     if not subject.call.after:  # an image of four windows may be given as a sequence
@@ -265,7 +266,7 @@ def windows(subject: Subject) -> Found:
             return
         with contextlib.suppress(Exception):  # it takes no other length
             four = subject.draw((2 * subject.window) ** 2).unpadded
-            seen = replace(subject, given=four).seen
+            seen = replace(subject, inputs=four).seen
     for one, other in combinations(range(len(seen)), 2):
         pair = [one, other]  # a residual connection shows each its own place
         others = seen[pair].index_fill(1, torch.tensor(pair), False)
@@ -307,13 +308,13 @@ def named(subject: Subject) -> Found:
     reach the row in another way.
     """
     # as many queries as keys: it takes no other number, so they are places of one sequence
-    is_paired = subject.own.any() or subject.queries(subject.given) == subject.length
+    is_paired = subject.has_own_places or subject.queries(subject.inputs) == subject.length
     ahead = subject.seen.triu(1)  # (L, S)
     if not is_paired or not ahead.any():
         return
     row, key = ahead.nonzero().mT
     extent = int(ahead.sum(1).max()), int((key - row).max())
-    weights, mask = subject.free.weights, subject.call.mask
+    weights, mask = subject.unmasked.weights, subject.call.mask
     is_of_lengths = subject.call.form in OF_LENGTHS
     is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
     decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)

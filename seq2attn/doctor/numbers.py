@@ -27,23 +27,23 @@ def order(subject: Subject) -> Found:
     `positions.blocks` examines, or of segments.
     """
     # queries that are sorted may be chosen by keys that are drawn
-    if subject.by_position or subject.is_local or subject.free.watch.is_sorted:
+    if subject.depends_on_order or subject.is_local or subject.unmasked.watch.is_sorted:
         return
-    given = subject.draw(MANY, rows=2).unpadded
-    output = subject.output(given)[:, -1]
-    moved = [subject.output(given.moved((ALL, place), "keys"))[:, -1] for place in (0, -1)]
+    inputs = subject.draw(MANY, rows=2).unpadded
+    output = subject.output(inputs)[:, -1]
+    moved = [subject.output(inputs.changed_at((ALL, place), "keys"))[:, -1] for place in (0, -1)]
     if any(torch.equal(output, other) for other in moved):  # a key that the last row does not see
         return
-    by = subject.of_order(given)
+    by = subject.change_by_order(inputs)
     if by > CLOSE:
         yield "order", by
 
 
 def strides(subject: Subject) -> Found:
     """Keys may lie in memory as a transposed encoder output does."""
-    given = subject.given.unpadded
-    other = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
-    if subject.change(given._replace(keys=other)).max() > CLOSE:
+    inputs = subject.inputs.unpadded
+    other = inputs.keys.transpose(0, 1).contiguous().transpose(0, 1)
+    if subject.change_with(inputs._replace(keys=other)).max() > CLOSE:
         yield "strides", "results differ"
 
 
@@ -51,14 +51,14 @@ def overflow(subject: Subject) -> Found:
     """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights. If a
     mask fills in -100, say, padding takes some of it where scores are as large.
     """
-    given = subject.draw(rows=ROWS)
-    large = given.times(SCALE)
+    inputs = subject.draw(rows=ROWS)
+    large = inputs.times(SCALE)
     large = large._replace(values=large.keys)  # and not their cosines, which are small
     if not subject.is_finite(large):
         yield "overflow"
         return
-    is_counted = given.valid[:, None, None] & subject.token_rows(given)[:, None]  # (B, 1, L, S)
-    for pair in zip(subject.run(given).weights, subject.run(large).weights, strict=True):
+    is_counted = inputs.valid[:, None, None] & subject.token_rows(inputs)[:, None]  # (B, 1, L, S)
+    for pair in zip(subject.run(inputs).weights, subject.run(large).weights, strict=True):
         before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
         low = float((after - before).min())
         if low < -LOST:
@@ -74,10 +74,10 @@ def twice(subject: Subject) -> Found:
     to. If these numbers may be weights themselves, and one is as large as only a softmax of large
     scores makes it, they come from another softmax.
     """
-    if subject.free.watch.is_twice:
+    if subject.unmasked.watch.is_twice:
         yield "softmax-twice"
         return
-    if subject.free.watch.is_of_least:
+    if subject.unmasked.watch.is_of_least:
         yield "least-kept"
     for weights in subject.run(subject.draw(rows=ROWS).unpadded.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
@@ -93,6 +93,6 @@ def half(subject: Subject) -> Found:
     for dtype in (torch.float16, torch.bfloat16):
         with unchanged(subject.module):
             subject.module.to(dtype)
-            if not subject.is_finite(subject.given.to(dtype)):
+            if not subject.is_finite(subject.inputs.to(dtype)):
                 yield "half", f"NaN in {dtype}"
                 return

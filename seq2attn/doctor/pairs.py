@@ -26,7 +26,7 @@ def pairs(subject: Subject) -> Found:
     if OF_PAIRS & words(*(flag for flag, value in held.items() if value is False)):
         return  # `mask_flag=False` may say that it takes none
     optional = [name for name, one in subject.arguments.items() if one.default is None]
-    if any("keys" in subject.call.given.get(name, "") for name in optional):
+    if any("keys" in subject.call.expressions.get(name, "") for name in optional):
         return
     for name in subject.arguments:
         # all of its words are of such masks, and not only one, as in `attn_bias_mask`
@@ -41,9 +41,9 @@ def _of_mask(subject: Subject, name: str) -> Found:
 
     Of the mask of padding it is examined only whether a call changes it, in any form.
     """
-    given, most, is_ignored = subject.given.unpadded, 0.0, False
+    inputs, most, is_ignored = subject.inputs.unpadded, 0.0, False
     is_of_padding = name == subject.call.mask
-    queries = subject.queries(given)
+    queries = subject.queries(inputs)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
     closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself
     for means_closed, mask in _forms(closed):
@@ -51,13 +51,13 @@ def _of_mask(subject: Subject, name: str) -> Found:
         attention = functools.partial(recorder, **{name: mask})
         other = "" if is_of_padding else subject.call.mask
         with contextlib.suppress(Exception):  # it takes another form
-            result = subject.called(attention=attention, mask=other).run(given)
+            result = subject.called(attention=attention, mask=other).run(inputs)
             if recorder.changed:
                 yield "in-place", name
                 return
             if is_of_padding:
                 continue
-            if subject.difference(result.output, subject.free.output) < CLOSE:
+            if subject.difference(result.output, subject.unmasked.output) < CLOSE:
                 is_ignored = True
                 continue
             left = [float((weights * closed).abs().max()) for weights in result.weights]

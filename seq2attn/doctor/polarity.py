@@ -27,25 +27,25 @@ UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout m
 
 def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     """Return a subject that is called with a mask, in the first form that keeps padding out, or
-    else in the least doubtful one: its `doubts` say how doubtful (see DOUBTS), and `told` what is
-    to be said of the mask. If the mask takes no form, the call stays without it, and UNSEEN is the
+    else in the least doubtful one: its `doubts` say how doubtful (see DOUBTS), and its
+    `call_findings` what is to be said of the mask. If the mask takes no form, the call stays without it, and UNSEEN is the
     doubt. A call without a mask, although an argument may be one, is doubtful by LEFT_OUT.
     """
     mask = meaning.mask
     if not mask and "MASK" not in subject.call.first:  # this reading has no mask
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
-        return replace(subject, told=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
+        return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
         # only where the name tells that it is such a mask is this its fault
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
-        return replace(subject, told=told, doubts=UNSEEN)
+        return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)
     if together := _together(subject, best, meaning):
         return together
-    return replace(best, told=list(_meaning(best.call, holds=not best.doubts)))
+    return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
 def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
@@ -58,17 +58,17 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     tried: list[Subject] = []
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms so far
-    given = subject.given._replace(valid=padded(B, subject.length))
-    for form in as_said(mask, forms, meaning.said, given) or forms:
+    inputs = subject.inputs._replace(valid=padded(B, subject.length))
+    for form in as_said(mask, forms, meaning.said, inputs) or forms:
         if _are_enough(form, codes, is_of_truth):
             break
-        texts = _alike(subject.call.given, form, meaning)
-        other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
+        texts = _alike(subject.call.expressions, form, meaning)
+        other = replace(subject.called(expressions=texts, mask=mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for one in tried):
                 continue  # this form means what an earlier one does
-            if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
+            if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = _of_padding(other)
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
@@ -98,14 +98,15 @@ def _are_enough(form: str, codes: set[str], is_of_truth: bool) -> bool:
     return bool(WORDS["added"] in form and is_no_sum)
 
 
-def _alike(given: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
+def _alike(expressions: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
     """Return the expressions of arguments, where the mask of a second memory means what the first
     one does in this form.
     """
     second = filled(WORDS["second"]["mask"], meaning)
     no = "~" if "~" in form else ""
     return {
-        name: no + second if text.lstrip("~") == second else text for name, text in given.items()
+        name: no + second if text.lstrip("~") == second else text
+        for name, text in expressions.items()
     }
 
 
@@ -114,7 +115,7 @@ def _of_padding(subject: Subject) -> list[str]:
     memory is left, is inverted, too.
     """
     found = [code for code, *_ in listed(padding(subject))]
-    if not found and not subject.change(subject.given.unpadded.moved(ALL, "keys")).any():
+    if not found and not subject.change_with(subject.inputs.unpadded.changed_at(ALL, "keys")).any():
         return ["mask-inverted"]
     return found
 
@@ -126,10 +127,10 @@ def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | No
 
     best: the subject with the mask in its best form.
     """
-    call, given, doubts = best.call, subject.call.given, best.doubts
-    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *given)]
-    of_keys = given[meaning.roles["keys"][0]]
-    memories = [name for name, text in given.items() if text == of_keys]
+    call, expressions, doubts = best.call, subject.call.expressions, best.doubts
+    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *expressions)]
+    of_keys = expressions[meaning.roles["keys"][0]]
+    memories = [name for name, text in expressions.items() if text == of_keys]
     if doubts == DOUBTS["mask-ignored"]:
         text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
     elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
@@ -142,7 +143,7 @@ def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | No
         with contextlib.suppress(Exception):
             # this calls `_together` again, which then finds no other mask
             together = with_mask(
-                subject.called(given={**given, **dict.fromkeys(others, text)}), meaning
+                subject.called(expressions={**expressions, **dict.fromkeys(others, text)}), meaning
             )
             if together.doubts < doubts:
                 return together

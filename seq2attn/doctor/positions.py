@@ -34,14 +34,14 @@ def positions(subject: Subject) -> Found:
     said where positions are given as an argument, which the call sets alike for all.
     """
     names = _encodings(subject)
-    if not subject.own.any() or not names or words(*subject.arguments) & ENCODED:
+    if not subject.has_own_places or not names or words(*subject.arguments) & ENCODED:
         return
-    if not subject.by_position:
+    if not subject.depends_on_order:
         yield "positions-unused", ", ".join(sorted(names))
         return
-    keys = subject.given.keys
-    given = subject.given.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
-    equal = subject.run(given)
+    keys = subject.inputs.keys
+    inputs = subject.inputs.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
+    equal = subject.run(inputs)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return  # absolute positions are right, or there are several layers
     # from each score to that of the next key, (H, L, S - 1)
@@ -54,9 +54,9 @@ def positions(subject: Subject) -> Found:
         yield "positions-absolute", by
     elif names & NEARER and steps.tril(-1).min() < -CLOSE:  # a nearer key has a lower score
         yield "positions-reversed"
-    elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
+    elif subject.output_indices and gap(equal.weights[0].sum(-1), 1) < EXACT:
         # the first result alone: `equal.output` has all of them side by side
-        first = settle(subject.results(given)[subject.outputs[0]], B, subject.length)
+        first = settle(subject.results(inputs)[subject.output_indices[0]], B, subject.length)
         by = gap(first, first[:, :1]) / float(first.abs().max())
         if by > FAR:
             yield "positions-in-values", by
@@ -65,7 +65,7 @@ def positions(subject: Subject) -> Found:
 def selected(subject: Subject) -> Found:
     """If the best keys are selected, and nothing encodes positions, their order does not matter."""
     is_whole = subject.seen.all() or subject.is_causal
-    if not (subject.free.watch.is_selected and subject.by_position and is_whole):
+    if not (subject.unmasked.watch.is_selected and subject.depends_on_order and is_whole):
         return
     has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
     if not has_places and not words(*subject.arguments) & ENCODED:
@@ -74,7 +74,7 @@ def selected(subject: Subject) -> Found:
 
 def moved(subject: Subject) -> Found:
     """Where the order of keys matters, it is not because heads were split across places."""
-    if subject.by_position and subject.free.watch.is_moved:
+    if subject.depends_on_order and subject.unmasked.watch.is_moved:
         yield "places-mixed"
 
 
@@ -100,7 +100,7 @@ def _encodings(subject: Subject) -> frozenset[str]:
 
     sys.setprofile(remember)
     try:
-        subject.call(subject.given.unpadded)
+        subject.call(subject.inputs.unpadded)
     finally:
         sys.setprofile(None)
     # a position-wise layer encodes none
@@ -120,7 +120,7 @@ def blocks(subject: Subject) -> Found:
             # a new subject each time, as it keeps what it has computed once
             other = subject.called(attention=attention)
             with contextlib.suppress(Exception):  # sizes may have to fit
-                difference = other.difference(other.output(), subject.free.output)
+                difference = other.difference(other.output(), subject.unmasked.output)
                 if torch.equal(other.seen, subject.seen):
                     by = max(by, difference)
         numbers[name] = value  # as it was
@@ -134,7 +134,7 @@ def window_size(subject: Subject) -> Found:
     """A window has as many places as its number says, the row's own among them, if the docstring
     counts them so, as in "window_size - 1 tokens before it".
     """
-    if not subject.own.any() or not re.search(OWN_COUNTED, subject.docs):
+    if not subject.has_own_places or not re.search(OWN_COUNTED, subject.docs):
         return
     for attention, numbers, name, value in _sizes(subject, {"window"}):
         numbers[name] = FEW
@@ -147,7 +147,7 @@ def window_size(subject: Subject) -> Found:
 
 def _selects(subject: Subject) -> bool:
     """Return whether rows see some places in some draws only, as where blocks are chosen."""
-    return any(((weights == 0) & subject.seen).any() for weights in subject.free.weights)
+    return any(((weights == 0) & subject.seen).any() for weights in subject.unmasked.weights)
 
 
 def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:
@@ -157,9 +157,9 @@ def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, A
     """
     attention, arguments = subject.call.attention, subject.arguments.items()
     defaults = {name: one.default for name, one in arguments if type(one.default) is int}
-    given = functools.partial(attention, **defaults)
+    with_defaults = functools.partial(attention, **defaults)
     holders = [(attention, vars(part)) for part in subject.module.modules()]
-    for called, numbers in (*holders, (given, given.keywords)):
+    for called, numbers in (*holders, (with_defaults, with_defaults.keywords)):
         for name, value in list(numbers.items()):
             is_size = type(value) is int and value > 0 and not words(name) & COUNTS
             if is_size and words(name) & known:

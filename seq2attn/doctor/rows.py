@@ -47,17 +47,17 @@ class Recorder:
 
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are, masks too."""
-    recorder, given = Recorder(subject.call.attention), subject.given
+    recorder, inputs = Recorder(subject.call.attention), subject.inputs
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
-        given = given.each(itemgetter(0))
-    replace(subject.call, attention=recorder, by_row=False)(given)
+        inputs = inputs.each(itemgetter(0))
+    replace(subject.call, attention=recorder, by_row=False)(inputs)
     if recorder.changed:
         yield "in-place", ", ".join(sorted(recorder.changed))
 
 
 def not_finite(subject: Subject) -> Found:
     """Results are numbers."""
-    if not subject.is_finite(subject.given.unpadded):
+    if not subject.is_finite(subject.inputs.unpadded):
         yield "not-finite", "although all keys are valid"
 
 
@@ -94,7 +94,7 @@ def with_slots(subject: Subject) -> Subject:
     the queries in the first products of queries and keys, but not the keys.
     """
     names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
-    if subject.given.query is not None or not SLOTS & words(*names):
+    if subject.inputs.query is not None or not SLOTS & words(*names):
         return subject
     drawn = []
     for seed in (0, 1):
@@ -127,13 +127,13 @@ def dropout(module: nn.Module, rate: float) -> Iterator[None]:
 
 def one_row(subject: Subject) -> Found:
     """It takes a batch of one row, which has the same result as in a larger batch."""
-    given = subject.given.unpadded
-    alone = given.each(lambda tensor: tensor[:1])
-    for before, after in zip(subject.results(given), subject.results(alone), strict=True):
+    inputs = subject.inputs.unpadded
+    alone = inputs.each(lambda tensor: tensor[:1])
+    for before, after in zip(subject.results(inputs), subject.results(alone), strict=True):
         if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
             return
-    by = subject.difference(subject.output(alone), subject.free.output[:1])
+    by = subject.difference(subject.output(alone), subject.unmasked.output[:1])
     if by > CLOSE:
         yield "batch", f"without the others a row differs by {by:.2g}"
 
@@ -142,20 +142,20 @@ def batch(subject: Subject) -> Found:
     """What other rows of a batch hold changes nothing, with a mask as without: every second row is
     changed, then the others. Nor does the order of rows.
     """
-    for given, result in subject.both:
+    for inputs, result in subject.unmasked_and_masked:
         before = result.output.nan_to_num()  # NaN, as in rows of padding, is not the question here
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
-            output = subject.output(given.moved(changed, "query", "keys", "values"))
+            output = subject.output(inputs.changed_at(changed, "query", "keys", "values"))
             by = subject.differences(output.nan_to_num(), before)[others].max()
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
-        turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
+        turned = subject.output(inputs.each(lambda tensor: tensor.flip(0))).flip(0)
         moved = subject.difference(turned.nan_to_num(), before)
         if moved > CLOSE:
             text = f"they are given each other's masks: a row differs by {moved:.2g}"
-            yield ("batch-place", moved) if given.valid.all() else ("batch", text)
+            yield ("batch-place", moved) if inputs.valid.all() else ("batch", text)
             return
 
 
@@ -166,26 +166,26 @@ def queries(subject: Subject) -> Found:
     Where queries also attend to each other, as in a decoder layer, they may mix. Each row may
     follow all queries up to its own, as where positions move forward, step by step.
     """
-    given = subject.given.unpadded
-    if given.query is None:
+    inputs = subject.inputs.unpadded
+    if inputs.query is None:
         if not subject.is_self:
             yield "no-query"
             yield from _pooled_alike(subject)
         return
-    if max(_of_query(subject, given), _of_query(subject, subject.small().unpadded)) < CLOSE:
+    if max(_of_query(subject, inputs), _of_query(subject, subject.draw_small().unpadded)) < CLOSE:
         yield "query-ignored"
         return
-    rows = given.query.size(1)
+    rows = inputs.query.size(1)
     # places, if queries attend to each other, also with a sentinel or with the keys
     among = [rows, rows + 1, rows + subject.length]
-    if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
-        yield from _mixed(subject, given.query)
+    if subject.unmasked.output.size(1) == rows > 1 and not any(map(subject.averages_over, among)):
+        yield from _mixed(subject, inputs.query)
 
 
 def _mixed(subject: Subject, query: Tensor) -> Found:
     """Yield whether a row follows the query (B, L, Dq) of another one, or how many there are."""
-    given = subject.given.unpadded
-    reach = subject.reach(given, "query").amax(0)  # (L, L)
+    inputs = subject.inputs.unpadded
+    reach = subject.reach(inputs, "query").amax(0)  # (L, L)
     if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
         reach = reach.triu()
     most = float((reach - reach.diag().diag()).max())
@@ -193,9 +193,9 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
         if not _are_normalised(subject, query):
             yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
     elif subject.seen.all():  # the last query is no later than the others
-        fewer = given._replace(query=query[:, :-1])
+        fewer = inputs._replace(query=query[:, :-1])
         # the first result alone: another may have as many heads as these are queries
-        output = replace(subject, outputs=subject.outputs[:1]).output
+        output = replace(subject, output_indices=subject.output_indices[:1]).output
         with contextlib.suppress(Exception):  # what it is given beside them fits all
             by = subject.difference(output(fewer), output()[:, :-1])
             if by > CLOSE:
@@ -204,13 +204,13 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
 
 def _pooled_alike(subject: Subject) -> Found:
     """What several learned queries pool differs, also if they are as they were made: 0, perhaps."""
-    given = subject.given.unpadded
-    for name in ("", *subject.zeros) if subject.outputs else ():
+    inputs = subject.inputs.unpadded
+    for name in ("", *subject.zeros) if subject.output_indices else ():
         with unchanged(subject.module):
             if name:
                 subject.module.get_parameter(name).zero_()
-            (result, *_), watch = subject.raw(given)
-            other = subject.results(given.moved(ALL, "keys"))[0]
+            (result, *_), watch = subject.results_and_watch(inputs)
+            other = subject.results(inputs.changed_at(ALL, "keys"))[0]
         if result.dim() != 3 or len(result) != B or result.size(1) in (1, subject.length):
             return
         count, scale = result.size(1), TINY * result.abs().max()
@@ -244,20 +244,22 @@ def _are_normalised(subject: Subject, queries: Tensor) -> bool:
     """Return whether the queries are the places of an image, and normalised over all of these, as
     where the style of another one is transferred: the same number added to all changes no weight.
     """
-    moved = subject.run(subject.given.unpadded._replace(query=queries + 1))
-    weights = zip(subject.free.weights, moved.weights, strict=True)
+    moved = subject.run(subject.inputs.unpadded._replace(query=queries + 1))
+    weights = zip(subject.unmasked.weights, moved.weights, strict=True)
     is_image = "query.mT[:, :, None]" in subject.call.text
-    return is_image and bool(subject.free.weights) and all(gap(*both) < CLOSE for both in weights)
+    return (
+        is_image and bool(subject.unmasked.weights) and all(gap(*both) < CLOSE for both in weights)
+    )
 
 
-def _of_query(subject: Subject, given: Inputs) -> float:
+def _of_query(subject: Subject, inputs: Inputs) -> float:
     """Return how much other queries change the weights. What is returned counts only if no weights
     were caught, as it may follow a query by a residual connection alone.
     """
-    other = given.moved(ALL, "query")
-    before, after = subject.run(given).weights, subject.run(other).weights
+    other = inputs.changed_at(ALL, "query")
+    before, after = subject.run(inputs).weights, subject.run(other).weights
     if not (before and after):
-        before, after = subject.results(given), subject.results(other)
+        before, after = subject.results(inputs), subject.results(other)
     return max(map(gap, before, after))  # of the pairs
 
 
@@ -265,14 +267,14 @@ def rows_mixed(subject: Subject) -> Found:
     """A row of the last weights changes one row of the result, which may have been put elsewhere,
     as where windows are shifted, and no other.
     """
-    rows, last = subject.free.output.size(1), subject.last_use
-    has_rows = 1 < rows == subject.queries(subject.given)
+    rows, last = subject.unmasked.output.size(1), subject.last_use
+    has_rows = 1 < rows == subject.queries(subject.inputs)
     # of sorted queries, a row of weights may be any query's
-    may_mix = subject.free.watch.is_sorted or subject.is_image or subject.joins_neighbours
+    may_mix = subject.unmasked.watch.is_sorted or subject.is_image or subject.joins_neighbours
     if last is None or not has_rows or may_mix:
         return
     for row in range(rows):
-        most, second = subject.more(last, row=row).amax(0).topk(2).values
+        most, second = subject.effect_of_weights(last, row=row).amax(0).topk(2).values
         if second > CLOSE:  # another row follows it, too
             yield "rows-mixed", float(most)
             return

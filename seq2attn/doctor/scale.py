@@ -75,7 +75,7 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
     """Return what `Products` finds in a call."""
     watch = Products(subject.length, subject.constant)
     with watch:
-        subject.call(subject.given.unpadded)
+        subject.call(subject.inputs.unpadded)
     return watch.found
 
 
@@ -84,7 +84,7 @@ def shared(subject: Subject) -> Found:
     as many pairs of heads share values as share keys, but other ones. Which product of keys belongs
     to which use is not known, so any may: with other counts, it is another use's.
     """
-    for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
+    for use, (_, keys) in itertools.product(subject.unmasked.uses, products(subject)):
         of_keys, of_values = map(_alike, (keys, use.values))
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
@@ -99,7 +99,7 @@ def repeated(subject: Subject) -> Found:
     """
     lists = (part for part in subject.module.modules() if isinstance(part, nn.ModuleList))
     if any(len(one) > len({*one}) for one in lists):
-        weights = [use.weights for use in subject.free.uses]
+        weights = [use.weights for use in subject.unmasked.uses]
         if len(weights) > 1 and all(torch.equal(weights[0], other) for other in weights):
             yield "heads-repeated", len(weights)
 
@@ -127,12 +127,12 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     the number of heads, and whether keys are normalised: then any factor may be right.
 
-    The logarithms of the weights of a call without padding (`free`) are compared with the products
-    that were recorded. What the softmax takes away, and what is added at each place alike in all
+    The logarithms of the weights of a call without padding (`unmasked`) are compared with the
+    products that were recorded. What the softmax takes away, and what is added at each place alike in all
     rows of the batch, such as a position bias, is removed from both.
     """
-    queries, recorded = subject.queries(subject.given.unpadded), products(subject)
-    for weights in subject.free.weights:
+    queries, recorded = subject.queries(subject.inputs.unpadded), products(subject)
+    for weights in subject.unmasked.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _without_offsets(weights.log(), seen)
         # which of the products were the scores, and in which order, is not known: all are tried

@@ -176,23 +176,23 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     not tell that it is the query or the keys, changes nothing; or if places are mixed with heads at
     a length that was a guess.
     """
-    subject, given = observed(subject), subject.given
+    subject, inputs = observed(subject), subject.inputs
 
     def fresh_output(inputs: Inputs) -> Tensor:
         """What it gives without what earlier tries left behind, which may hide that this fails."""
         return _untouched(subject).output(inputs)
 
-    before = fresh_output(given)
-    if subject.call.by_row and subject.is_apart:
+    before = fresh_output(inputs)
+    if subject.call.by_row and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch")
-    if subject.length != S and subject.free.watch.is_moved:
+    if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
         for name in meaning.roles[role][:1]:
             is_told = meaning.names[name] and role_of(name)
-            if not is_told and torch.equal(fresh_output(given.moved(ALL, role)), before):
+            if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
-    if subject.fresh is not None and not torch.equal(subject.output(given), before):
+    if subject.fresh is not None and not torch.equal(subject.output(inputs), before):
         # what one call leaves behind must not decide whether another form fits
         return _untouched(subject).called(is_anew=True)
     return subject
@@ -211,24 +211,24 @@ def with_all(subject: Subject) -> Subject:
     """Return a subject that is asked for all it can return, such as weights if there is an argument
     `need_weights=False`, or a cache. It is left as it was if that changes its output.
     """
-    given = dict(subject.call.given)
+    expressions = dict(subject.call.expressions)
     for name, argument in subject.arguments.items():
         if argument.default is False and words(name) & FLAGS["asks"]:
-            given[name] = "True"
-    if given != subject.call.given:
+            expressions[name] = "True"
+    if expressions != subject.call.expressions:
         with contextlib.suppress(Exception):
-            asked = observed(subject.called(given=given))
+            asked = observed(subject.called(expressions=expressions))
             # the first tensors: the output, with what was asked for behind it
-            if torch.equal(asked.results(subject.given)[0], subject.results(subject.given)[0]):
+            if torch.equal(asked.results(subject.inputs)[0], subject.results(subject.inputs)[0]):
                 return asked
     return subject
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     """Return an attention that is called as that of a subject, with inputs of another width."""
-    module, given = module_of(attention), subject.draw(width=width)
+    module, inputs = module_of(attention), subject.draw(width=width)
     called = subject.called(attention=attention)
-    return observed(replace(called, module=module, given=given, fresh=None))
+    return observed(replace(called, module=module, inputs=inputs, fresh=None))
 
 
 def _doubts(subject: Subject) -> float:
@@ -243,18 +243,18 @@ def lacks(subject: Subject) -> float:
     """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
     and 1 more if the output has not one row for each query.
     """
-    result = subject.free
+    result = subject.unmasked
     no_weights = not result.weights and not result.uses
-    has_rows = result.output.size(1) == subject.queries(subject.given)
+    has_rows = result.output.size(1) == subject.queries(subject.inputs)
     return 2.0 * no_weights + (not has_rows or _has_rows_of_keys(subject))
 
 
 def _has_rows_of_keys(subject: Subject) -> bool:
     """Return whether a result of cross-attention has a row for each key, and not for each query."""
-    given = subject.given.unpadded
-    results = enumerate(subject.results(given))
-    shapes = [one.shape for index, one in results if index not in subject.shown]
-    is_cross = given.query is not None and subject.length != subject.queries(given)
+    inputs = subject.inputs.unpadded
+    results = enumerate(subject.results(inputs))
+    shapes = [one.shape for index, one in results if index not in subject.weight_indices]
+    is_cross = inputs.query is not None and subject.length != subject.queries(inputs)
     return is_cross and bool(shapes) and all(subject.length in shape for shape in shapes)
 
 
@@ -294,7 +294,7 @@ def _lines(call: Call, error: Exception) -> list[int]:
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
     inputs = of_names["query"] + of_names["keys"]
-    unknown = [name for name in (*call.given, call.mask) if name and name not in inputs]
+    unknown = [name for name in (*call.expressions, call.mask) if name and name not in inputs]
     unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
@@ -304,7 +304,7 @@ def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
         return Seq2AttnError(f"the attention cannot be called: {why}", hint="Write it first.")
     # the usual form of the likeliest mask: the form that was tried last failed, as all others did
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
-    given = {**call.given, **dict.fromkeys(unknown, "___")}
-    call = replace(call, given=given, mask=mask, form="valid" if mask else "None")
+    expressions = {**call.expressions, **dict.fromkeys(unknown, "___")}
+    call = replace(call, expressions=expressions, mask=mask, form="valid" if mask else "None")
     hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
     return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

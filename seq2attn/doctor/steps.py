@@ -36,7 +36,7 @@ def decoding(subject: Subject) -> Found:
             continue
         if words(name) & CACHES:
             caches.append(name)
-        elif name not in (*subject.call.given, subject.call.mask):
+        elif name not in (*subject.call.expressions, subject.call.mask):
             others.append(name)
     if not caches:
         return
@@ -84,13 +84,13 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
 
     start: what stands for the cache before the first step.
     """
-    texts = {name: text for name, text in subject.call.given.items() if name != cache}
-    given, left, outputs, first = subject.given.unpadded, copy.copy(start), [], 0
-    for keys in torch.split(given.keys, [*lengths], dim=1):
+    texts = {name: text for name, text in subject.call.expressions.items() if name != cache}
+    inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
+    for keys in torch.split(inputs.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})
-        step = given._replace(keys=keys, valid=given.valid[:, : keys.size(1)])
+        step = inputs._replace(keys=keys, valid=inputs.valid[:, : keys.size(1)])
         placed = {name: _from(name, text, first) for name, text in texts.items()}
-        result = replace(subject.call, attention=attention, given=placed)(step)
+        result = replace(subject.call, attention=attention, expressions=placed)(step)
         first += keys.size(1)
         if start is None:  # otherwise the step has filled `left`
             result, *rest = result

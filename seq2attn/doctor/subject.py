@@ -51,7 +51,7 @@ class Subject:
     call: Call
     module: nn.Module
     """the attention, or the modules that a function calls"""
-    given: Inputs
+    inputs: Inputs
     fresh: Any = None
     """a copy that was never called"""
     is_self: bool = False
@@ -59,13 +59,13 @@ class Subject:
     orders: Sequence[str] = ()
     """how rows, heads and queries follow each other in the weights of each use, such as "bhl"; ""
     if what was multiplied there is not weights"""
-    outputs: Sequence[int] = ()
+    output_indices: Sequence[int] = ()
     """indices of the returned tensors that are not weights"""
-    shown: Sequence[int] = ()
+    weight_indices: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
     zeros: Sequence[str] = ()
     """parameters of layers that were 0 before it was prepared for this"""
-    told: Sequence[tuple[str, Any]] = ()
+    call_findings: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
     doubts: float = 0
     """how doubtful it is that the call is the right one"""
@@ -77,7 +77,7 @@ class Subject:
     @property
     def length(self) -> int:
         """S"""
-        return self.given.keys.size(1)
+        return self.inputs.keys.size(1)
 
     @property
     def arguments(self) -> Mapping[str, Parameter]:
@@ -95,18 +95,18 @@ class Subject:
         """Return the subject, called in another way. changes: of the fields of its `Call`."""
         return replace(self, call=replace(self.call, **changes))
 
-    def queries(self, given: Inputs) -> int:
+    def queries(self, inputs: Inputs) -> int:
         """Return L."""
-        if given.query is not None:
-            return given.query.size(1)
-        return given.keys.size(1) if self.is_self else 1
+        if inputs.query is not None:
+            return inputs.query.size(1)
+        return inputs.keys.size(1) if self.is_self else 1
 
     @property
     def is_image(self) -> bool:
         """Whether keys are given as an image, one row (B, 1, S, D) or square, of which a module may
         gather windows
         """
-        is_row = any("keys[:, None]" in text for text in self.call.given.values())
+        is_row = any("keys[:, None]" in text for text in self.call.expressions.values())
         return is_row or bool(self.call.after)
 
     @property
@@ -140,25 +140,25 @@ class Subject:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
-    def results(self, given: Inputs) -> list[Tensor]:
+    def results(self, inputs: Inputs) -> list[Tensor]:
         """Return the tensors that a call returns."""
-        result = self.call(given)
+        result = self.call(inputs)
         if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
         return list(tensors(result))
 
-    def raw(
-        self, given: Inputs, is_watched: bool = True, **changes: Any
+    def results_and_watch(
+        self, inputs: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], Watch]:
         """Return the tensors that a call returns, and a `Watch` with what it caught, if the call is
         watched. changes: `change` and `freeze` of the `Watch`.
         """
         constant = self.constant if is_watched else ()
-        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        watch = Watch(inputs.keys.size(1), self.queries(inputs), constant, **changes)
         with watch if is_watched else contextlib.nullcontext():
-            return self.results(given), watch
+            return self.results(inputs), watch
 
-    def run(self, given: Inputs, **changes: Any) -> Result:
+    def run(self, inputs: Inputs, **changes: Any) -> Result:
         """Call the attention, and arrange what it returns, and the weights that it uses, in the
         layouts that `observed` found. The output is all tensors that are not weights, side by side;
         if it returns weights alone, they are the output.
@@ -166,62 +166,63 @@ class Subject:
         Returned weights that are logarithms, as of `log_softmax`, are turned into weights. changes:
         see `raw`.
         """
-        returned, watch = self.raw(given, **changes)
+        returned, watch = self.results_and_watch(inputs, **changes)
         uses = watch.uses
-        sizes = len(given.keys), self.queries(given)
+        sizes = len(inputs.keys), self.queries(inputs)
         weights, shown = [], None
         if len(uses) == len(self.orders):  # otherwise it is not known which use is which
             for use, order in zip(uses, self.orders, strict=True):
                 if order:
                     weights.append(arrange(use.weights, order, *sizes))
-        if self.shown:
+        if self.weight_indices:
+            shown = returned[self.weight_indices[0]]
             # (B, L, S, H), then (B, H, L, S)
-            shown = settle(returned[self.shown[0]], *sizes, given.keys.size(1)).movedim(3, 1)
+            shown = settle(shown, *sizes, inputs.keys.size(1)).movedim(3, 1)
             # in a row without padding: masked after a log_softmax, others may have another sum
             is_log = shown.max() <= 0 and (shown.exp().sum(-1) - 1).abs().min() < 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():
                 weights = [shown]
             shown = shown.masked_fill(shown.isneginf(), 0)  # of scores, where they are masked
-        output = [settle(returned[index], *sizes) for index in self.outputs]
+        output = [settle(returned[index], *sizes) for index in self.output_indices]
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
-    def output(self, given: Inputs | None = None) -> Tensor:
+    def output(self, inputs: Inputs | None = None) -> Tensor:
         """Return the output (B, L, F); by default, that with all keys valid. The call is not
         watched, which takes longer than the call, unless the output is made of weights that were
         caught.
         """
-        is_watched = not (self.outputs or self.shown)
-        return self.run(given or self.given.unpadded, is_watched=is_watched).output
+        is_watched = not (self.output_indices or self.weight_indices)
+        return self.run(inputs or self.inputs.unpadded, is_watched=is_watched).output
 
     @cached_property
-    def free(self) -> Result:
+    def unmasked(self) -> Result:
         """The result with all keys valid"""
-        return self.run(self.given.unpadded)
+        return self.run(self.inputs.unpadded)
 
     @cached_property
     def masked(self) -> Result:
         """The result with padding"""
-        return self.run(self.given)
+        return self.run(self.inputs)
 
     @property
     def has_mask(self) -> bool:
         """Whether it takes a mask"""
-        return not self.given.valid.all()
+        return not self.inputs.valid.all()
 
     @property
-    def both(self) -> Iterator[tuple[Inputs, Result]]:
+    def unmasked_and_masked(self) -> Iterator[tuple[Inputs, Result]]:
         """The inputs without padding, and with it if it takes a mask, and their results"""
-        yield self.given.unpadded, self.free
+        yield self.inputs.unpadded, self.unmasked
         if self.has_mask:
-            yield self.given, self.masked
+            yield self.inputs, self.masked
 
     def draw(self, length: int | None = None, rows: int = B, width: int | None = None) -> Inputs:
-        """Draw other inputs, like `given` but for this length, number of rows and width."""
-        query, keys = self.given.query, self.given.keys
+        """Draw other inputs, like `inputs` but for this length, number of rows and width."""
+        query, keys = self.inputs.query, self.inputs.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
         if query is not None and queries == keys.size(1):  # it takes no other number
             queries = length or queries
@@ -229,11 +230,11 @@ class Subject:
         drawn = draw(*widths, queries, rows, length or keys.size(1))
         return drawn if self.has_mask else drawn.unpadded
 
-    def small(self) -> Inputs:
+    def draw_small(self) -> Inputs:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+    def effect_of_weights(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
         use, or to those of one head or one row (query) alone.
 
@@ -245,11 +246,12 @@ class Subject:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
             indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
-            indices = arrange(indices, self.orders[index], B, self.queries(self.given))
+            indices = arrange(indices, self.orders[index], B, self.queries(self.inputs))
             added[indices[:, head, row]] = 1
             return weights + added
 
-        return self.differences(self.run(self.given.unpadded, change=add).output, self.free.output)
+        output = self.run(self.inputs.unpadded, change=add).output
+        return self.differences(output, self.unmasked.output)
 
     @cached_property
     def last_use(self) -> int | None:
@@ -260,16 +262,16 @@ class Subject:
             return None
         last = len(self.orders) - 1
         for use in range(last, -1, -1):
-            if self.more(use).max() > TINY:
+            if self.effect_of_weights(use).max() > TINY:
                 return use
         return last
 
-    def on_padding(self, result: Result) -> Tensor:
+    def weight_on_padding(self, result: Result) -> Tensor:
         """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere, and
         where rows were sorted, as their weights then stand elsewhere than their padding.
         """
-        valid = self.given.valid
-        is_counted = ~valid[:, None, None] & self.token_rows(self.given)[:, None]  # (B, 1, L, S)
+        valid = self.inputs.valid
+        is_counted = ~valid[:, None, None] & self.token_rows(self.inputs)[:, None]  # (B, 1, L, S)
         most = torch.zeros(valid.shape)
         for weights in () if result.watch.is_sorted else result.weights:
             most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
@@ -277,45 +279,45 @@ class Subject:
 
     # ---- comparisons ----
 
-    def token_rows(self, given: Inputs) -> Tensor:
+    def token_rows(self, inputs: Inputs) -> Tensor:
         """Return (B, L, 1) which rows are those of a token: all, unless it attends to itself."""
-        real = given.valid if self.is_self else given.valid[:, :1]
+        real = inputs.valid if self.is_self else inputs.valid[:, :1]
         return real[..., None]
 
-    def _of_tokens(self, given: Inputs, output: Tensor) -> Tensor:
+    def _of_tokens(self, inputs: Inputs, output: Tensor) -> Tensor:
         """Return an output (B, rows, F), which may have fewer rows than there are tokens, with 0 in
         the rows of padding.
         """
-        return output.masked_fill(~self.token_rows(given)[:, : output.size(1)], 0)
+        return output.masked_fill(~self.token_rows(inputs)[:, : output.size(1)], 0)
 
     def differences(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the largest difference of each row (B, L), as a share of the largest number;
         infinity where one is NaN.
         """
-        scale = self.free.output.nan_to_num().abs().max().clamp(min=1e-30)
+        scale = self.unmasked.output.nan_to_num().abs().max().clamp(min=1e-30)
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
 
     def difference(self, left: Tensor, right: Tensor) -> float:
         """Return the largest difference of all rows, as a share of the largest number."""
         return float(self.differences(left, right).max())
 
-    def difference_of_tokens(self, given: Inputs, left: Tensor, right: Tensor) -> float:
+    def difference_of_tokens(self, inputs: Inputs, left: Tensor, right: Tensor) -> float:
         """Return the largest difference of all rows of tokens."""
-        return self.difference(self._of_tokens(given, left), self._of_tokens(given, right))
+        return self.difference(self._of_tokens(inputs, left), self._of_tokens(inputs, right))
 
-    def change(self, given: Inputs) -> Tensor:
+    def change_with(self, inputs: Inputs) -> Tensor:
         """Return how much each row (B, L) changes with other inputs."""
-        return self.differences(self.output(given), self.free.output)
+        return self.differences(self.output(inputs), self.unmasked.output)
 
-    def is_finite(self, given: Inputs) -> bool:
+    def is_finite(self, inputs: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
-        return bool(self._of_tokens(given, self.output(given)).isfinite().all())
+        return bool(self._of_tokens(inputs, self.output(inputs)).isfinite().all())
 
-    def reach(self, given: Inputs, name: str) -> Tensor:
+    def reach(self, inputs: Inputs, name: str) -> Tensor:
         """Return (B, L, places) how much a change at each place changes each row of the output."""
-        base, columns = self.output(given), []
-        for place in range(getattr(given, name).size(1)):
-            output = self.output(given.moved((ALL, place), name))
+        base, columns = self.output(inputs), []
+        for place in range(getattr(inputs, name).size(1)):
+            output = self.output(inputs.changed_at((ALL, place), name))
             columns.append(self.differences(output, base))
         return torch.stack(columns, dim=-1)
 
@@ -324,61 +326,70 @@ class Subject:
         """(L, S) Which places change a row at all. Weights may be sparse or tiny: a place counts as
         unseen if it changes nothing in several draws of small numbers
         """
-        seen = self.reach(self.given.unpadded, "keys").amax(0) > 0
+        seen = self.reach(self.inputs.unpadded, "keys").amax(0) > 0
         for _ in range(DRAWS):
             if not seen.all():
-                seen |= self.reach(self.small().unpadded, "keys").amax(0) > 0
+                seen |= self.reach(self.draw_small().unpadded, "keys").amax(0) > 0
         return seen
 
+    @property
+    def has_own_places(self) -> bool:
+        """Whether it attends to itself, and its output has one row for each key"""
+        return self.is_self and self.unmasked.output.size(1) == self.length
+
     @cached_property
-    def own(self) -> Tensor:
+    def own_place(self) -> Tensor:
         """(1, L, S) True at the place of the row itself, in self-attention: it may change the row
         by a residual connection alone
         """
-        rows, places = self.free.output.size(1), self.given.keys.size(1)
-        return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+        eye = torch.eye(self.unmasked.output.size(1), self.length).bool()[None]
+        return eye & self.has_own_places
 
     @property
-    def is_apart(self) -> bool:
+    def keeps_tokens_apart(self) -> bool:
         """Whether it attends to itself, and no key changes another row than its own"""
-        first = self.given.unpadded.moved((ALL, 0), "keys")  # one that does is mostly found at once
-        if not self.own.any() or float(self.change(first)[:, 1:].max()) > TINY:
+        # the first key alone, as one that changes another row is mostly found at once
+        first = self.inputs.unpadded.changed_at((ALL, 0), "keys")
+        if not self.has_own_places or float(self.change_with(first)[:, 1:].max()) > TINY:
             return False
-        return float(self.reach(self.given.unpadded, "keys").masked_fill(self.own, 0).max()) < TINY
+        return (
+            float(self.reach(self.inputs.unpadded, "keys").masked_fill(self.own_place, 0).max())
+            < TINY
+        )
 
     @property
     def is_causal(self) -> bool:
         """Whether it attends to itself, and no row sees a later place"""
-        return bool(self.own.any()) and not self.seen.triu(1).any()
+        return self.has_own_places and not self.seen.triu(1).any()
 
     @cached_property
-    def by_position(self) -> bool:
+    def depends_on_order(self) -> bool:
         """Whether the same keys in another order give another result"""
-        return self.of_order(self.given.unpadded) > CLOSE
+        return self.change_by_order(self.inputs.unpadded) > CLOSE
 
-    def of_order(self, given: Inputs) -> float:
+    def change_by_order(self, inputs: Inputs) -> float:
         """Return how much the result changes if the last key becomes the first one. In
         self-attention, where the keys are the queries, too, the last but one becomes the first, and
         only the last row is compared: its query and the keys that it may see stay the same.
         """
-        if self.own.any():
-            first, last = given.keys[:, :-1], given.keys[:, -1:]
-            rolled = given._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
-            return self.difference(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
-        rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
+        if self.has_own_places:
+            first, last = inputs.keys[:, :-1], inputs.keys[:, -1:]
+            rolled = inputs._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
+            return self.difference(self.output(rolled)[:, -1:], self.output(inputs)[:, -1:])
+        rolled = inputs.each(lambda tensor: tensor.roll(1, 1))._replace(query=inputs.query)
         output = self.output(rolled)
-        if not self.outputs:  # of weights alone (B, L, S H), which are rolled as their keys
-            output = output.roll(-output.size(2) // given.keys.size(1), 2)  # by H numbers
-        return self.difference(output, self.output(given))
+        if not self.output_indices:  # of weights alone (B, L, S H), which are rolled as their keys
+            output = output.roll(-output.size(2) // inputs.keys.size(1), 2)  # by H numbers
+        return self.difference(output, self.output(inputs))
 
-    def attends_over(self, length: int) -> bool:
+    def averages_over(self, length: int) -> bool:
         """Return whether a call averages over this many places, with weights that sum to 1. If it
         does over L places, queries attend to each other first, as in a decoder layer; over L + S,
         they attend to queries and keys together.
         """
-        watch = Watch(length, self.queries(self.given))
+        watch = Watch(length, self.queries(self.inputs))
         with watch:
-            self.call(self.given.unpadded)
+            self.call(self.inputs.unpadded)
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
 
 

@@ -32,14 +32,14 @@ EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
-    uses, watch = subject.free.uses, subject.free.watch
+    uses, watch = subject.unmasked.uses, subject.unmasked.watch
     if watch.is_over_one and any(gap(use.weights, 1) < EXACT for use in uses):
         yield "axis", subject.length
         return
-    for given, result in subject.both:
-        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
-        valid = given.valid[:, None, None]  # (B, 1, 1, S)
-        for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
+    for inputs, result in subject.unmasked_and_masked:
+        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1)
+        valid = inputs.valid[:, None, None]  # (B, 1, 1, S)
+        for weights, unmasked in zip(result.weights, subject.unmasked.weights, strict=True):
             weights = weights.masked_fill(of_padding, 0)
             totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)
             if totals.any():  # unless all are zeros, a row of zeros attends to nothing on purpose
@@ -60,11 +60,11 @@ def sums(subject: Subject) -> Found:
 
 def _cause(subject: Subject, weights: Tensor) -> str:
     """Return why weights (B, H, L, S) without a mask are below 0, or do not sum to 1."""
-    has_softmax = any(use.has_softmax for use in subject.free.uses)
+    has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         # a key without weight changes the result: it is still part of the softmax
         return "mask-after-softmax"
-    if any(_is_added(subject, use) for use in range(len(subject.free.uses))):
+    if any(_is_added(subject, use) for use in range(len(subject.unmasked.uses))):
         return "added-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
@@ -85,12 +85,12 @@ def _is_added(subject: Subject, use: int) -> bool:
     """Return whether the weights of a use are what a softmax returned and something else, which is
     the same in all rows of the batch, as a bias of positions is.
     """
-    weights, watch = subject.free.uses[use].weights, subject.free.watch  # (N, S)
+    weights, watch = subject.unmasked.uses[use].weights, subject.unmasked.watch  # (N, S)
     for _, shares in watch.softmaxes:
         if shares.size(-1) == subject.length and shares.numel() == weights.numel():
             added = weights - shares.reshape(weights.shape)
             order = subject.orders[use] or ORDERS[0]
-            rows = arrange(added, order, B, subject.queries(subject.given))  # (B, H, L, S)
+            rows = arrange(added, order, B, subject.queries(subject.inputs))  # (B, H, L, S)
             if gap(rows, rows[:1]) < TINY < EXACT < rows.abs().max():
                 return True
     return False
@@ -109,20 +109,22 @@ def _needs_no_softmax(subject: Subject) -> bool:
 
 def used(subject: Subject) -> Found:
     """The result follows from the weights that were caught, and from what they average."""
-    if not subject.outputs:
+    if not subject.output_indices:
         yield "no-context"
         return
-    is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
+    is_alone = (
+        len(subject.call.expressions) == 1 and not subject.has_mask
+    )  # nothing else closes places
     is_told = re.search("(?i)attention", subject.docs)  # it is not a layer of another kind
-    if is_alone and is_told and not subject.free.weights and subject.is_apart:
+    if is_alone and is_told and not subject.unmasked.weights and subject.keeps_tokens_apart:
         yield "tokens-apart"
         return
-    is_pooled = subject.given.query is None and not subject.is_self
+    is_pooled = subject.inputs.query is None and not subject.is_self
     last = subject.last_use  # if there is one, there are weights of each use
-    heads = 0 if last is None else subject.free.weights[last].size(1)
+    heads = 0 if last is None else subject.unmasked.weights[last].size(1)
     if is_pooled and heads % subject.length == 0:
         heads = 0  # they are rows of tokens, of which a result such as the last one needs few
-    unused = [subject.more(last, head).max() < TINY for head in range(heads)]
+    unused = [subject.effect_of_weights(last, head).max() < TINY for head in range(heads)]
     # if no head is used, and yet keys change the result, the weights in use were not caught
     if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
         yield "unused-weights"
@@ -134,15 +136,17 @@ def sources(subject: Subject) -> Found:
     """What it may attend to changes the result where it is given: an optional argument with the
     name of a source, such as `context=None`.
     """
-    given = subject.call.given
-    text = next((text for text in given.values() if "keys" in text), "")
+    expressions = subject.call.expressions
+    text = next((text for text in expressions.values() if "keys" in text), "")
     for name, argument in subject.arguments.items():
         is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
-        if is_source and argument.default is None and name not in given:
+        if is_source and argument.default is None and name not in expressions:
             # a call makes values that are not the keys
-            other = subject.called(given={**given, name: text.replace("keys", "values")})
+            other = subject.called(
+                expressions={**expressions, name: text.replace("keys", "values")}
+            )
             with contextlib.suppress(Exception):  # it takes another form
-                if subject.difference(other.output(), subject.free.output) < TINY:
+                if subject.difference(other.output(), subject.unmasked.output) < TINY:
                     yield "source-ignored", name
 
 
@@ -150,25 +154,27 @@ def _averaged(subject: Subject) -> Found:
     """Yield what is wrong with the values that the weights multiply, or whether keys also reach the
     result by another way than the weighted average.
     """
-    given, uses = subject.given.unpadded, subject.free.uses
-    if (subject.is_apart and subject.free.weights) or not subject.seen.any():
+    inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
+    if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
         yield "values-ignored"
         return
-    if any("values" in text for text in subject.call.given.values()):
+    if any("values" in text for text in subject.call.expressions.values()):
         # a call makes values of the keys, by cos, if none are given: now they change alone
-        other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
-        if subject.change(other_values).max() < TINY:
+        other_values = inputs._replace(values=inputs.keys.cos()).changed_at(ALL, "values")
+        if subject.change_with(other_values).max() < TINY:
             # what weights multiply follows from the keys alone, or else nothing does
             yield "keys-as-values" if uses else "values-ignored"
             return
         # weights follow from the keys, where arguments are named keys and values
-        named = words(*subject.call.given)
-        first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
+        named = words(*subject.call.expressions)
+        first, other = (
+            result.weights[:1] for result in (subject.unmasked, subject.run(other_values))
+        )
         is_told = named & KEYS and named & ROLES["values"]
         if is_told and first and gap(first[0], other[0]) > CLOSE:
             yield "values-as-keys"
             return
-    other_keys = given.moved(ALL, "keys")
+    other_keys = inputs.changed_at(ALL, "keys")
     # other keys may lead to another number of uses
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
@@ -181,8 +187,8 @@ def _passes_by(subject: Subject) -> bool:
     """Return whether keys change the result while all averages are replaced by ones, so that they
     have no way left through the weights.
     """
-    given = subject.given.unpadded
-    both = (given, given.moved(ALL, "keys"))
+    inputs = subject.inputs.unpadded
+    both = (inputs, inputs.changed_at(ALL, "keys"))
     outputs = (subject.run(inputs, freeze=_constant(1)).output for inputs in both)
     return subject.difference(*outputs) > CLOSE
 
@@ -196,9 +202,9 @@ def residual(subject: Subject) -> Found:
     """In a decoder layer, queries attend to each other before they attend to the keys. If queries
     also reach the result by a residual connection, what they got from each other reaches it, too.
     """
-    given = subject.given.unpadded
-    queries = 0 if given.query is None else given.query.size(1)
-    if queries < 2 or not subject.attends_over(queries):
+    inputs = subject.inputs.unpadded
+    queries = 0 if inputs.query is None else inputs.query.size(1)
+    if queries < 2 or not subject.averages_over(queries):
         return
 
     def output(inputs: Inputs, among: float, freeze: Change | None = None) -> Tensor:
@@ -210,11 +216,11 @@ def residual(subject: Subject) -> Found:
 
     def by_each_other(freeze: Change | None = None) -> float:
         """Return how much the result follows what queries got from each other."""
-        return subject.difference(output(given, 1, freeze), output(given, 2, freeze))
+        return subject.difference(output(inputs, 1, freeze), output(inputs, 2, freeze))
 
     alone = _constant(1)  # leaves a residual connection as the only way
-    moved = output(given.moved(ALL, "query"), 1, alone)
-    is_added = subject.difference(moved, output(given, 1, alone)) > CLOSE
+    moved = output(inputs.changed_at(ALL, "query"), 1, alone)
+    is_added = subject.difference(moved, output(inputs, 1, alone)) > CLOSE
     # what they got from each other reaches the result, but not by the residual connection
     if is_added and by_each_other(alone) < TINY and by_each_other() > CLOSE:
         yield "residual"
@@ -224,36 +230,36 @@ def normed(subject: Subject) -> Found:
     """If self-attention adds a residual connection to the average, that is the input itself, and
     not what a norm made of it: then the size of the input would not matter.
     """
-    given = subject.given.unpadded
-    if not subject.is_self or subject.last_use is None or not subject.outputs:
+    inputs = subject.inputs.unpadded
+    if not subject.is_self or subject.last_use is None or not subject.output_indices:
         return
     # input of twice the size: if it changes nothing, what is added came out of a norm
-    if _passes_by(subject) and subject.change(given.times(2)).max() < CLOSE:
+    if _passes_by(subject) and subject.change_with(inputs.times(2)).max() < CLOSE:
         yield "residual-normed"
 
 
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
-    for index in subject.shown[:1]:
-        if subject.results(subject.given.unpadded)[index].max() <= 0:  # as no weights are
+    for index in subject.weight_indices[:1]:
+        if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
             yield "logarithms"
-    for given, result in subject.both:
+    for inputs, result in subject.unmasked_and_masked:
         if result.returned is None or not result.uses or not result.weights:
             continue
         if result.watch.is_sorted:  # and what is returned may be put back
             continue
-        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
+        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1)
         shown = result.returned.masked_fill(of_padding, 0)
         by = _gap([one.masked_fill(of_padding, 0) for one in result.weights], shown)
         if by <= CLOSE:
             continue
         # with averages replaced by ones: are these weights made from the averages?
-        later = subject.run(given, freeze=_constant(1)).returned
+        later = subject.run(inputs, freeze=_constant(1)).returned
         if later is not None and gap(later, result.returned) > CLOSE:
             return  # then they are another attention's, as those of a pointer
         totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
         are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
-        is_wrong = are_weights or (len(subject.shown) == 1 and _are_promised(subject))
+        is_wrong = are_weights or (len(subject.weight_indices) == 1 and _are_promised(subject))
         yield "other-weights-returned" if is_wrong else "other-returned", by
         return
 
