@@ -1,4 +1,8 @@
-"""What rules are checked on: an attention with its call, and what a change of inputs reaches."""
+"""What rules are checked on: an attention with its call, and what a change of inputs reaches.
+
+B counts rows of a batch, H heads, L queries, S keys. A "use" is a product of weights and values
+that sums over the keys, caught by a `Watch` while a call runs.
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +22,7 @@ from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.words import POSITIONS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
-TINY = 1e-6
+TINY = 1e-6  # smaller ones are nothing at all
 DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
 ALL = slice(None)
 LOCAL = {*POSITIONS["blocks"], "segment", "segments", "window"}
@@ -45,7 +49,7 @@ class Result(NamedTuple):
 @dataclass(frozen=True)
 class Subject:
     """An attention with its call, inputs with padding if it takes a mask, and what follows from
-    many calls.
+    many calls. "Unmasked" results are those with all keys valid, "masked" ones those with padding.
     """
 
     call: Call
@@ -60,7 +64,7 @@ class Subject:
     """how rows, heads and queries follow each other in the weights of each use, such as "bhl"; ""
     if what was multiplied there is not weights"""
     output_indices: Sequence[int] = ()
-    """indices of the returned tensors that are not weights"""
+    """indices of the returned tensors that make the output, as no weights and no inputs do"""
     weight_indices: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
     zeros: Sequence[str] = ()
@@ -96,7 +100,7 @@ class Subject:
         return replace(self, call=replace(self.call, **changes))
 
     def queries(self, inputs: Inputs) -> int:
-        """Return L."""
+        """Return L: how many queries there are, keys in self-attention; 1 without a query."""
         if inputs.query is not None:
             return inputs.query.size(1)
         return inputs.keys.size(1) if self.is_self else 1
@@ -141,7 +145,7 @@ class Subject:
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
     def results(self, inputs: Inputs) -> list[Tensor]:
-        """Return the tensors that a call returns."""
+        """Return the tensors of numbers that a call returns, in their order."""
         result = self.call(inputs)
         if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
@@ -150,8 +154,11 @@ class Subject:
     def results_and_watch(
         self, inputs: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], Watch]:
-        """Return the tensors that a call returns, and a `Watch` with what it caught, if the call is
-        watched. changes: `change` and `freeze` of the `Watch`.
+        """Return the tensors that a call returns, and the `Watch` that records its uses of weights:
+        an empty one if the call is not watched, which is faster.
+
+        changes: `change`, by which the weights of a use are exchanged, or `freeze`, by which the
+        result of a use is (see `Watch`).
         """
         constant = self.constant if is_watched else ()
         watch = Watch(inputs.keys.size(1), self.queries(inputs), constant, **changes)
@@ -160,11 +167,12 @@ class Subject:
 
     def run(self, inputs: Inputs, **changes: Any) -> Result:
         """Call the attention, and arrange what it returns, and the weights that it uses, in the
-        layouts that `observed` found. The output is all tensors that are not weights, side by side;
-        if it returns weights alone, they are the output.
+        axes of `Result`, as the fields of this subject say which is which. The output is all
+        returned tensors that are not weights, side by side; if it returns weights alone, they are
+        the output.
 
         Returned weights that are logarithms, as of `log_softmax`, are turned into weights. changes:
-        see `raw`.
+        see `results_and_watch`.
         """
         returned, watch = self.results_and_watch(inputs, **changes)
         uses = watch.uses
@@ -172,18 +180,20 @@ class Subject:
         weights, shown = [], None
         if len(uses) == len(self.orders):  # otherwise it is not known which use is which
             for use, order in zip(uses, self.orders, strict=True):
-                if order:
+                if order:  # "": what was multiplied there is not weights
                     weights.append(arrange(use.weights, order, *sizes))
         if self.weight_indices:
             shown = returned[self.weight_indices[0]]
             # (B, L, S, H), then (B, H, L, S)
             shown = settle(shown, *sizes, inputs.keys.size(1)).movedim(3, 1)
-            # in a row without padding: masked after a log_softmax, others may have another sum
+            # one row with the sum 1 will do, as one without padding has: others may be masked after
+            # a log_softmax, which changes their sums
             is_log = shown.max() <= 0 and (shown.exp().sum(-1) - 1).abs().min() < 1e-3
             shown = shown.exp() if is_log else shown
-            if not weights and (shown >= 0).all():
+            if not weights and (shown >= 0).all():  # none was caught, and these may be shares
                 weights = [shown]
-            shown = shown.masked_fill(shown.isneginf(), 0)  # of scores, where they are masked
+            # if these are scores: those that are masked are -inf, whose differences would be NaN
+            shown = shown.masked_fill(shown.isneginf(), 0)
         output = [settle(returned[index], *sizes) for index in self.output_indices]
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
@@ -191,9 +201,10 @@ class Subject:
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
     def output(self, inputs: Inputs | None = None) -> Tensor:
-        """Return the output (B, L, F); by default, that with all keys valid. The call is not
-        watched, which takes longer than the call, unless the output is made of weights that were
-        caught.
+        """Return the output (B, L, F); by default, that with all keys valid.
+
+        The call is watched only if the output is made of weights that are caught, as nothing is
+        returned: watching takes longer than the call.
         """
         is_watched = not (self.output_indices or self.weight_indices)
         return self.run(inputs or self.inputs.unpadded, is_watched=is_watched).output
@@ -215,16 +226,18 @@ class Subject:
 
     @property
     def unmasked_and_masked(self) -> Iterator[tuple[Inputs, Result]]:
-        """The inputs without padding, and with it if it takes a mask, and their results"""
+        """The inputs and the result without padding; then, if it takes a mask, those with it"""
         yield self.inputs.unpadded, self.unmasked
         if self.has_mask:
             yield self.inputs, self.masked
 
     def draw(self, length: int | None = None, rows: int = B, width: int | None = None) -> Inputs:
-        """Draw other inputs, like `inputs` but for this length, number of rows and width."""
+        """Draw other inputs, like `inputs` but for what is given here: the number of keys
+        (`length`), of rows of the batch, or the width of queries and keys.
+        """
         query, keys = self.inputs.query, self.inputs.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
-        if query is not None and queries == keys.size(1):  # it takes no other number
+        if query is not None and queries == keys.size(1):  # it may need as many queries as keys
             queries = length or queries
         widths = width or query_width, width or keys.size(2)
         drawn = draw(*widths, queries, rows, length or keys.size(1))
@@ -236,15 +249,16 @@ class Subject:
 
     def effect_of_weights(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
-        use, or to those of one head or one row (query) alone.
+        use, or to those of one head or of one row (a query's) alone: as `differences`, a share.
 
-        of_use: the index of the use.
+        of_use: the index of the use; with None no weights change.
         """
 
         def add(index: int, weights: Tensor) -> Tensor:
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
+            # in which of the N rows the weights of each row of the batch, head and query stand
             indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
             indices = arrange(indices, self.orders[index], B, self.queries(self.inputs))
             added[indices[:, head, row]] = 1
@@ -255,10 +269,10 @@ class Subject:
 
     @cached_property
     def last_use(self) -> int | None:
-        """The index of the last use of weights that changes the result, or else of the last one;
-        None if there is none, or if something else than weights was caught
+        """The index of the last use whose weights change the result, or of the very last if those
+        of none do. None if nothing was caught, or if any of it is not weights
         """
-        if not all(self.orders) or not self.orders:
+        if not all(self.orders) or not self.orders:  # an order is "" where no weights are
             return None
         last = len(self.orders) - 1
         for use in range(last, -1, -1):
@@ -267,8 +281,9 @@ class Subject:
         return last
 
     def weight_on_padding(self, result: Result) -> Tensor:
-        """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere, and
-        where rows were sorted, as their weights then stand elsewhere than their padding.
+        """Return (B, S) the largest weight that any head and any row of a token gives to each key
+        that is padding; 0 for other keys. All are 0 if the call sorted queries or rows of the
+        batch: then weights stand elsewhere than the padding of their rows.
         """
         valid = self.inputs.valid
         is_counted = ~valid[:, None, None] & self.token_rows(self.inputs)[:, None]  # (B, 1, L, S)
@@ -280,7 +295,10 @@ class Subject:
     # ---- comparisons ----
 
     def token_rows(self, inputs: Inputs) -> Tensor:
-        """Return (B, L, 1) which rows are those of a token: all, unless it attends to itself."""
+        """Return which rows of the output are a token's, and not padding's: (B, L, 1) in
+        self-attention, where rows are places; otherwise (B, 1, 1), for all rows alike: whether the
+        first key is a token.
+        """
         real = inputs.valid if self.is_self else inputs.valid[:, :1]
         return real[..., None]
 
@@ -291,30 +309,32 @@ class Subject:
         return output.masked_fill(~self.token_rows(inputs)[:, : output.size(1)], 0)
 
     def differences(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return the largest difference of each row (B, L), as a share of the largest number;
-        infinity where one is NaN.
+        """Return the largest difference in each row (B, L) of two outputs (B, L, F), as a share of
+        the largest number in the unmasked output; infinity where a number is NaN.
         """
         scale = self.unmasked.output.nan_to_num().abs().max().clamp(min=1e-30)
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
 
     def difference(self, left: Tensor, right: Tensor) -> float:
-        """Return the largest difference of all rows, as a share of the largest number."""
+        """Return the largest of the `differences` of two outputs, a share."""
         return float(self.differences(left, right).max())
 
     def difference_of_tokens(self, inputs: Inputs, left: Tensor, right: Tensor) -> float:
-        """Return the largest difference of all rows of tokens."""
+        """Return the largest difference of two outputs in rows of tokens, a share."""
         return self.difference(self._of_tokens(inputs, left), self._of_tokens(inputs, right))
 
     def change_with(self, inputs: Inputs) -> Tensor:
-        """Return how much each row (B, L) changes with other inputs."""
+        """Return how much each row (B, L) of the unmasked output changes with other inputs."""
         return self.differences(self.output(inputs), self.unmasked.output)
 
     def is_finite(self, inputs: Inputs) -> bool:
-        """Return whether a result has numbers in the rows of tokens."""
+        """Return whether the output has neither NaN nor infinity in the rows of tokens."""
         return bool(self._of_tokens(inputs, self.output(inputs)).isfinite().all())
 
     def reach(self, inputs: Inputs, name: str) -> Tensor:
-        """Return (B, L, places) how much a change at each place changes each row of the output."""
+        """Return (B, L, places) how much another query or key at each place changes each row of
+        the output, as a share. name: "query" or "keys", the input that is changed.
+        """
         base, columns = self.output(inputs), []
         for place in range(getattr(inputs, name).size(1)):
             output = self.output(inputs.changed_at((ALL, place), name))
@@ -323,8 +343,9 @@ class Subject:
 
     @cached_property
     def seen(self) -> Tensor:
-        """(L, S) Which places change a row at all. Weights may be sparse or tiny: a place counts as
-        unseen if it changes nothing in several draws of small numbers
+        """(L, S) Which keys change a row of the output at all, in any row of the batch, with all
+        keys valid. Weights may be sparse or rounded to 0: a key counts as unseen only if it also
+        changes nothing in several draws of small numbers
         """
         seen = self.reach(self.inputs.unpadded, "keys").amax(0) > 0
         for _ in range(DRAWS):
@@ -352,40 +373,41 @@ class Subject:
         first = self.inputs.unpadded.changed_at((ALL, 0), "keys")
         if not self.has_own_places or float(self.change_with(first)[:, 1:].max()) > TINY:
             return False
-        return (
-            float(self.reach(self.inputs.unpadded, "keys").masked_fill(self.own_place, 0).max())
-            < TINY
-        )
+        reach = self.reach(self.inputs.unpadded, "keys").masked_fill(self.own_place, 0)
+        return float(reach.max()) < TINY
 
     @property
     def is_causal(self) -> bool:
-        """Whether it attends to itself, and no row sees a later place"""
+        """Whether it attends to itself, with a row for each key, and no row sees a later place"""
         return self.has_own_places and not self.seen.triu(1).any()
 
     @cached_property
     def depends_on_order(self) -> bool:
-        """Whether the same keys in another order give another result"""
+        """Whether the same keys in another order give another result, without a mask"""
         return self.change_by_order(self.inputs.unpadded) > CLOSE
 
     def change_by_order(self, inputs: Inputs) -> float:
-        """Return how much the result changes if the last key becomes the first one. In
-        self-attention, where the keys are the queries, too, the last but one becomes the first, and
-        only the last row is compared: its query and the keys that it may see stay the same.
+        """Return how much the output changes, as a share, if the last key becomes the first, and
+        the others move on by one place. In self-attention, where the keys are the queries, too, the
+        last one stays, the last but one becomes the first, and only the last row is compared: its
+        query stays the same, and so do the keys that it may see, even if it is causal.
         """
         if self.has_own_places:
-            first, last = inputs.keys[:, :-1], inputs.keys[:, -1:]
-            rolled = inputs._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
+            others, last = inputs.keys[:, :-1], inputs.keys[:, -1:]
+            rolled = inputs._replace(keys=torch.cat([others.roll(1, 1), last], dim=1))
             return self.difference(self.output(rolled)[:, -1:], self.output(inputs)[:, -1:])
         rolled = inputs.each(lambda tensor: tensor.roll(1, 1))._replace(query=inputs.query)
         output = self.output(rolled)
-        if not self.output_indices:  # of weights alone (B, L, S H), which are rolled as their keys
-            output = output.roll(-output.size(2) // inputs.keys.size(1), 2)  # by H numbers
+        if not self.output_indices:  # the output is weights alone, (B, L, S H)
+            # they moved on with their keys: back by one key, which is H numbers
+            output = output.roll(-output.size(2) // inputs.keys.size(1), 2)
         return self.difference(output, self.output(inputs))
 
     def averages_over(self, length: int) -> bool:
-        """Return whether a call averages over this many places, with weights that sum to 1. If it
-        does over L places, queries attend to each other first, as in a decoder layer; over L + S,
-        they attend to queries and keys together.
+        """Return whether a call, with all keys valid, averages over this many places by weights
+        that sum to 1. Averages over L places, as many as queries, say that queries attend to each
+        other, as in a decoder layer; over L + S places, that they attend to queries and keys
+        together.
         """
         watch = Watch(length, self.queries(self.inputs))
         with watch:
@@ -394,7 +416,7 @@ class Subject:
 
 
 def least_doubtful(subjects: Sequence[Subject]) -> Subject:
-    """Return the first of those that are the least doubtful."""
+    """Return the subject with the fewest `doubts`; of several, the first."""
     return min(subjects, key=lambda subject: subject.doubts)
 
 
@@ -406,7 +428,9 @@ def gap(left: Tensor, right: Tensor | float) -> float:
 
 @contextlib.contextmanager
 def unchanged(module: nn.Module) -> Iterator[None]:
-    """Restore the numbers of a module, their types and its modes on exit."""
+    """On exit, restore the parameters and buffers of a module, with their dtypes, and whether each
+    of its parts is in training mode.
+    """
     modes = {part: part.training for part in module.modules()}
     saved = {name: tensor.detach().clone() for name, tensor in _tensors(module)}
     try:
@@ -415,12 +439,12 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         for part, mode in modes.items():
             part.training = mode
         for name, tensor in _tensors(module):
-            if name in saved:  # a lazy parameter that was made meanwhile is not
+            if name in saved:  # all but a lazy parameter that got its numbers meanwhile
                 tensor.data = saved[name]
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters and buffers that have numbers."""
+    """Yield the parameters and buffers by name, without lazy ones that have no numbers yet."""
     for name, tensor in chain(module.named_parameters(), module.named_buffers()):
         if not is_lazy(tensor):
             yield name, tensor
