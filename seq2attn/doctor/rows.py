@@ -162,11 +162,11 @@ def batch(subject: Subject) -> Found:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
         in_reverse = subject.output(inputs.each(lambda tensor: tensor.flip(0))).flip(0)
-        by = subject.difference(in_reverse.nan_to_num(), before)
-        if by > CLOSE:
-            text = f"they are given each other's masks: a row differs by {by:.2g}"
+        by_order = subject.difference(in_reverse.nan_to_num(), before)
+        if by_order > CLOSE:
+            text = f"they are given each other's masks: a row differs by {by_order:.2g}"
             # without a mask the order did not matter: with one, only masks can be exchanged
-            yield ("batch-place", by) if inputs.valid.all() else ("batch", text)
+            yield ("batch-place", by_order) if inputs.valid.all() else ("batch", text)
             return
 
 

@@ -81,8 +81,8 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
 
 
 def axes_of(name: str, text: str) -> tuple[list[str], str]:
-    """Return the axes that docstrings (`text`) name for an argument, and the word that follows, both
-    in lower case: "b" and "s", and "bool", of "mask: (B, S) bool"; no axes and the empty string if
+    """Return the axes that docstrings (`text`) name for an argument, and the word after them, in
+    lower case: "b" and "s", and "bool", of "mask: (B, S) bool"; no axes and the empty string if
     they name none. For an argument that may be the query or the keys, what is said of "input"
     counts, too. Several axes count only if one is that of the batch.
     """
@@ -100,8 +100,9 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
 
 def role_by_type(name: str, said: str) -> str:
     """Return the role of an argument that its shape or type tells, if docstrings (`said`) name
-    them: "mask" for bool, "other" for whole numbers such as ids; the empty string if they do not. A
-    mask, or a count such as `num_tokens`, with one axis, (B,), and not bool, is "lengths".
+    them: "mask" for bool, "other" for whole numbers such as ids, but not of a mask; the empty
+    string if they do not. A mask, or a count such as `num_tokens`, with one axis, (B,), and not
+    bool, is "lengths".
     """
     axes, kind = axes_of(name, said)  # kind: the word after the shape, such as "bool" or "long"
     if len(axes) == 1 and role_of(name) in ("mask", "count") and kind not in OF_TRUTH:
@@ -173,6 +174,6 @@ def is_named_causal(attention: Any, padding: str = "") -> bool:
     if not is_said or told & NEGATIONS or "causal" in words(*flags):
         return False
     given = arguments_of(attention)
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in given.values())  # `**kwargs`: a mask, too
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in given.values())  # `**kwargs`
     others = words(*(name for name in given if name != padding))
     return not takes_any and not others & {*ROLES["mask"], "bias", "causal"}
