@@ -77,9 +77,9 @@ def _top_of_relative_imports(file: Path, seen: set[Path]) -> Path:
     if file.suffix != ".py" or file in seen or not file.is_file():
         return top
     seen.add(file)
-    with contextlib.suppress(SyntaxError):
+    with contextlib.suppress(SyntaxError):  # running the file will raise it
         for node in ast.walk(ast.parse(file.read_bytes())):
-            # level: how many dots there are, as 2 in `from ..layers import Linear`
+            # level: how many dots there are, as 2 in `from ..layers import Linear`, or 0
             if isinstance(node, ast.ImportFrom) and 0 < node.level < len(file.parents):
                 package = file.parents[node.level - 1]
                 named = package.joinpath(*(node.module or "").split("."))

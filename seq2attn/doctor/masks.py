@@ -232,7 +232,7 @@ def empty_row(subject: Subject) -> Found:
     valid = subject.inputs.valid.clone()
     valid[-1] = False  # the last source of the batch
     if not subject.output(subject.inputs._replace(valid=valid))[-1].isfinite().all():
-        # unless it says that this must not happen, or gives NaN
+        # it says what such a row gives, and not that there must be none, or that it gives NaN
         is_said = re.search(WITHOUT, subject.docs) and not re.search(ASSUMED, subject.docs)
         yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
@@ -248,7 +248,7 @@ def padded_first(subject: Subject) -> Found:
     valid = subject.inputs.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW  # the last source: FEW of padding, then tokens
     is_left = re.search(LEFT, subject.docs.lower())
-    # on purpose there, rows of padding count as well: NaN in them would reach the next layer's keys
+    # where padding is meant to be on the left, its rows count, too: they are the next layer's keys
     rows = subject.output(subject.inputs._replace(valid=valid))[-1, 0 if is_left else FEW :]
     if not rows.isfinite().all():
         yield "padded-left" if is_left else "padded-first"
@@ -278,10 +278,8 @@ def places(subject: Subject) -> Found:
         is_local = subject.is_local or re.search(LOCAL, subject.docs)
         # a few that no row sees were left out by mistake; a window leaves out more, on purpose
         is_wrong = is_causal or (0 < never <= FEW and not is_local)
-        listed_keys = ", ".join(map(str, hidden))
-        yield (
-            ("keys-hidden", listed_keys) if is_wrong else ("pattern", "neither causal nor a window")
-        )
+        keys = ", ".join(map(str, hidden))
+        yield ("keys-hidden", keys) if is_wrong else ("pattern", "neither causal nor a window")
     if subject.depends_on_order:
         yield "position"
 
@@ -321,7 +319,7 @@ def _band(subject: Subject) -> Found:
     apart = place - place[:, None]  # (L, S): by how much a key's place is later than the row's own
     # the largest distances at which any row sees a place
     before, after = -int(apart[seen].min()), int(apart[seen].max())
-    # a row sees all that is no farther, with no gap; its own place need not be seen
+    # each row sees all places that are no farther, without a gap, but for its own perhaps
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
     # a causal mask that closes the row's own place leaves the first row none: it sees all instead.
     # In `seen[1:]`, without the first row, places after a row's own begin at the diagonal 2
@@ -357,7 +355,9 @@ def named(subject: Subject) -> Found:
     extent = int(ahead.sum(1).max()), int((key - row).max())
     weights, mask = subject.unmasked.weights, subject.call.mask
     is_of_lengths = subject.call.form in OF_LENGTHS
+    # two axes are documented: (B, S)
     is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
+    # the mask of a prefix, which lets its tokens see each other, decides as well
     mask_decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not mask_decides and is_named_causal(subject.call.attention, padding=mask):
         yield "not-causal", "name or docstring says that it is", *extent

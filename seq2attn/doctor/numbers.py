@@ -17,7 +17,7 @@ MOST = 0.5  # a share that only a softmax of large scores has
 
 
 def length(subject: Subject) -> Found:
-    """Sources may be short or long. Images are left out, as they have to be square."""
+    """Sources may have 1 key or MANY. Images are left out, as they have to be square."""
     for keys in () if subject.call.after else (1, MANY):
         if not subject.is_finite(subject.draw(keys).unpadded):
             yield "length", f"NaN with {keys} keys"

@@ -54,6 +54,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
     inputs, most, is_ignored = subject.inputs.unpadded, 0.0, False
     is_of_padding = name == subject.call.mask
     queries = subject.queries(inputs)
+    # (L, S): by how much a key's place is later than the query's
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
     closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself
     for means_closed, mask in _forms(closed):
@@ -74,8 +75,8 @@ def _of_mask(subject: Subject, name: str) -> Found:
             left = [float((weights * closed).abs().max()) for weights in result.weights]
             if not left:  # without weights it is not known which pairs it closes
                 return
-            if max(left) < TINY:
-                # it closes them; None: the docstring says nothing, or the form is added to scores
+            if max(left) < TINY:  # this form closes the pairs
+                # None: the docstring does not say what True means, or the form is added to scores
                 told, quoted = documented_by(subject.call.attention, name)
                 if None not in (told, means_closed) and told != means_closed:
                     yield "mask-inverted", name, f'its docstring, "{quoted}",'

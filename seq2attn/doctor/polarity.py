@@ -148,6 +148,7 @@ def _with_other_masks(subject: Subject, best: Subject, meaning: Meaning) -> Subj
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *expressions)]
     of_keys = expressions[meaning.roles["keys"][0]]
     memories = [name for name, text in expressions.items() if text == of_keys]
+    # text: what the others are given
     if doubts == DOUBTS["mask-ignored"]:
         text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
     elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
@@ -178,7 +179,8 @@ def _shapes(result: Result) -> list[Any]:
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
     """Yield the finding on what a mask means, if there is one, with its evidence: the mask is added
     to scores, True means the opposite of what its documentation or its name says, or True means
-    padding, and neither says so.
+    padding, and neither says so. That it is added is a fault, `mask-added`, if the documentation or
+    the name promises that True or False does something, and otherwise a fact, `mask-is-added`.
 
     The form that was found tells what the mask does: valid or ~valid, a sum of it (lengths, which
     cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through in this form.
@@ -195,10 +197,9 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         # docstring says of 0 may be meant of a mask that is added
         is_usual = by == "its name" and call.mask == "attention_mask"
         is_number = quoted.startswith("0") and is_padding  # it says that 0 stands for tokens
-        # otherwise it is a fault: True or False was promised
         is_told = is_padding is not None and not is_number and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and call.form not in OF_LENGTHS:
         yield "mask-inverted", about
-    elif is_inverse and not is_padding:
+    elif is_inverse and not is_padding:  # nothing says so, or padding gets through anyway
         yield "polarity"

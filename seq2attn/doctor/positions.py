@@ -131,7 +131,7 @@ def blocks(subject: Subject) -> Found:
         by = 0.0
         for size in (2, 4, subject.length):
             numbers[name] = size
-            # a new subject each time, as it keeps what it has computed once
+            # a new subject each time, as a subject keeps the results that it has computed once
             other = subject.called(attention=attention)
             with contextlib.suppress(Exception):  # sizes may have to fit
                 difference = other.difference(other.output(), subject.unmasked.output)

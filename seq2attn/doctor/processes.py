@@ -78,7 +78,7 @@ def examine_places(
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        # what the server imports once, for all that it forks
+        # what the server imports once for all that it forks; OF_LAYERS saves time only for several
         preloaded = [EXAMINER, *[OF_LAYERS] * (len(places) > 1), scores.partition(":")[0]]
         context.set_forkserver_preload([*filter(None, preloaded)])
     waiting = list(places.items())
@@ -121,9 +121,9 @@ class _Child:
         self.limit = task["timeout"] + STARTS[context.get_start_method()]
 
     def row(self) -> Row | None:
-        """Return how it ended, or None if it still runs and has time left; without any, it is
-        ended. The file of what it prints is cut short when it grows, as the system kills a process
-        whose file exceeds FILE_SIZE.
+        """Return how it ended, or None if it still runs and has time left. When its time is up, it
+        is ended. The file of what it prints is cut short when it grows, as the system kills a
+        process whose file exceeds FILE_SIZE.
         """
         if self.printed.stat().st_size > FILE_SIZE / 4:  # early, as it grows until the next look
             os.truncate(self.printed, PRINTED)
@@ -132,7 +132,7 @@ class _Child:
             return None
         self.end()
         answer = self._answer() or self._ending(seconds)
-        with self.folder, self.printed.open("rb") as file:
+        with self.folder, self.printed.open("rb") as file:  # then the folder is removed
             printed = file.read(PRINTED).decode(errors="replace")
         return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
 

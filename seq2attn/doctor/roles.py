@@ -20,7 +20,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     """Yield readings of the names of arguments, the likeliest first: the arguments by their roles,
     without those that are left out.
 
-    names: of the arguments, and whether each must be given. said: the docstrings, which may say
+    names: the arguments, each with whether it must be given. said: the docstrings, which may say
     what shapes they have.
 
     Arguments whose names say little, such as `x` and `source`, are the query and the keys, in this
@@ -64,7 +64,7 @@ def _guess_keys_and_query(
     to `found`. Return the weak names that are left.
 
     weak: names that say little. sources: those of them that are likely the keys, the likeliest
-    first. names: of all arguments, and whether each must be given.
+    first. names: all arguments, each with whether it must be given.
     """
     # an optional argument is left out, unless it is likely the keys, or there is nothing else
     rest = [name for name in weak if names[name] or name in sources]
@@ -88,7 +88,7 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     that takes only one. Others that need not be given, such as a bias, are left out, but not masks
     and lengths. Values without keys are taken for the keys.
 
-    names: of the arguments, and whether each must be given. said: the docstrings, which count where
+    names: the arguments, each with whether it must be given. said: the docstrings, which count if
     a name tells little; if they say that a `mask` has one axis, (B,), it is lengths.
     """
     found: Roles = {role: [] for role in (*ROLES, "side")}

@@ -176,7 +176,8 @@ def queries(subject: Subject) -> Found:
     queries have to differ.
 
     Large inputs may saturate a softmax, so small ones are tried, too, before queries count as
-    ignored. Where queries also attend to each other, as in a decoder layer, they may mix.
+    ignored. Whether rows mix is examined if there is one for each of several queries, and unless
+    queries attend to each other, as in a decoder layer: then they may.
     """
     inputs = subject.inputs.unpadded
     if inputs.query is None:
@@ -272,12 +273,10 @@ def _are_normalised(subject: Subject, queries: Tensor) -> bool:
     these, so that they rightly mix, as where the style of another image is transferred: 1 added to
     all of them changes no weight.
     """
-    moved = subject.run(subject.inputs.unpadded._replace(query=queries + 1))
-    weights = zip(subject.unmasked.weights, moved.weights, strict=True)
-    is_image = "query.mT[:, :, None]" in subject.call.text
-    return (
-        is_image and bool(subject.unmasked.weights) and all(gap(*both) < CLOSE for both in weights)
-    )
+    raised = subject.run(subject.inputs.unpadded._replace(query=queries + 1))
+    pairs = list(zip(subject.unmasked.weights, raised.weights, strict=True))
+    is_image = "query.mT[:, :, None]" in subject.call.text  # of one row: (B, Dq, 1, L)
+    return is_image and bool(pairs) and all(gap(*pair) < CLOSE for pair in pairs)
 
 
 def _of_query(subject: Subject, inputs: Inputs) -> float:

@@ -173,7 +173,7 @@ def is_named_causal(attention: Any, padding: str = "") -> bool:
     is_said = bool(told & {"causal", "autoregressive"})
     if not is_said or told & NEGATIONS or "causal" in words(*flags):
         return False
-    given = arguments_of(attention)
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in given.values())  # `**kwargs`
-    others = words(*(name for name in given if name != padding))
+    arguments = arguments_of(attention)
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in arguments.values())  # `**kwargs`
+    others = words(*(name for name in arguments if name != padding))
     return not takes_any and not others & {*ROLES["mask"], "bias", "causal"}

@@ -52,7 +52,7 @@ class Products(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             start = PRODUCTS[kind]
-            left, right = args[start : start + 2]
+            left, right = args[start : start + 2]  # its two operands
             # computed once more, without factors, and without a third operand that may be added
             product = left @ right / (self._factor(left) * self._factor(right))
             # either operand may be the keys, in q @ k.mT as in k @ q.mT
@@ -153,7 +153,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     """
     queries, recorded = subject.queries(subject.inputs.unpadded), products(subject)
     for weights in subject.unmasked.weights:
-        seen = (weights > 0).all(0)  # (H, L, S)
+        seen = (weights > 0).all(0)  # (H, L, S) keys with weight in all rows of the batch
         logs = _without_offsets(weights.log(), seen)
         # which of the products were the scores, and in which order, is not known: all are tried
         for (scores, keys), order in itertools.product(recorded, orders_of(weights.size(1))):

@@ -72,7 +72,7 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
     size)`: a module whose scores are `score(query, score.project(keys))`, or None.
     """
     centred = _centred(sample.scores)
-    if centred.abs().max() < ALIKE:
+    if centred.abs().max() < ALIKE:  # all keys of a query have the same score
         return "constant", DIFFERENCES["constant"]
     fits: list[Fit] = []  # the expected score, or usual mistakes in it, that give these scores
     for score in _expected(expected, sample, known):
@@ -264,6 +264,7 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     for power, text in FACTORS.items():
         if abs(size / width ** float(power) - 1) < TOLERANCE:
             meaning = text.format(D=width)
+    # whether each thing is wrong: not the mistake "", which is none
     holds = {code: code, "sign": factor < 0, "factor": abs(size - 1) > TOLERANCE}
     codes = [name for name in holds if holds[name]]
     texts = [DIFFERENCES[name].format(size=size, meaning=meaning) for name in codes]

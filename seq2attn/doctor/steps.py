@@ -94,6 +94,7 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     cache: the name of its argument.
     """
     texts = {name: text for name, text in subject.call.expressions.items() if name != cache}
+    # left: the cache that the step before left; first: the first place of the step
     inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
     for keys in torch.split(inputs.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})

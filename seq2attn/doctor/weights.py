@@ -41,7 +41,7 @@ def sums(subject: Subject) -> Found:
     finding is yielded, with the sums (`totals`), by how much they are wrong, and the lowest weight.
     """
     uses, watch = subject.unmasked.uses, subject.unmasked.watch
-    # a softmax ran over an axis of length 1, which makes every weight 1
+    # a softmax ran over an axis of length 1, which makes every weight 1: a row sums to S
     if watch.is_over_one and any(gap(use.weights, 1) < EXACT for use in uses):
         yield "axis", subject.length
         return
@@ -145,7 +145,8 @@ def used(subject: Subject) -> Found:
         # what seems to be heads are rows of tokens, of which a result such as the last needs few
         heads = 0
     unused = [subject.effect_of_weights(last, head).max() < TINY for head in range(heads)]
-    # if no head is used, and yet keys change the result, other weights are used, and not caught
+    # if no head is used, and yet keys change the result, other weights are used, and not caught; of
+    # what a module makes of an image, such as windows, not all may be needed
     if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
         yield "unused-weights"
     else:
@@ -189,11 +190,9 @@ def _averaged(subject: Subject) -> Found:
             return
         # where arguments are named as keys and as values, weights do not follow from the values
         named = words(*subject.call.expressions)
-        first, other = (
-            result.weights[:1] for result in (subject.unmasked, subject.run(other_values))
-        )
+        before, after = subject.unmasked.weights[:1], subject.run(other_values).weights[:1]
         is_told = named & KEYS and named & ROLES["values"]
-        if is_told and first and gap(first[0], other[0]) > CLOSE:
+        if is_told and before and gap(before[0], after[0]) > CLOSE:
             yield "values-as-keys"
             return
     other_keys = inputs.changed_at(ALL, "keys")
@@ -287,6 +286,7 @@ def returned(subject: Subject) -> Found:
             return
         totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
         are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
+        # of several that have the shape of weights, it is not known which one is promised
         is_wrong = are_weights or (len(subject.weight_indices) == 1 and _are_promised(subject))
         yield "other-weights-returned" if is_wrong else "other-returned", by
         return
