@@ -56,28 +56,28 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
     that compute in float32 inside.
     """
-    given = subject.inputs.unpadded.to(torch.float64)
-    start = getattr(given, name)
+    inputs = subject.inputs.unpadded.to(torch.float64)
+    start = getattr(inputs, name)
     # the direction is 0 but at one place: the fewer places move, the fewer kinks and jumps are met
     along = torch.zeros_like(start)
     row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
     along[row, place] = torch.randn_like(start[row, place])
     zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
 
-    def inputs(step: Tensor) -> Inputs:
+    def moved(step: Tensor) -> Inputs:
         """Return the inputs, moved by a number of steps along the direction."""
-        return given._replace(**{name: start + step * along})
+        return inputs._replace(**{name: start + step * along})
 
     with unchanged(subject.module):
         subject.module.double()
         try:
-            returned = subject.results(inputs(zero))
+            returned = subject.results(moved(zero))
             # some results have no gradient on purpose, such as a memory that is kept for the next
             # call: those that have one count, if there are any
             outputs = [index for index in subject.output_indices if returned[index].requires_grad]
             output = replace(subject, output_indices=outputs or subject.output_indices).output
-            here = output(inputs(zero))
-            difference = (output(inputs(zero + STEP)) - output(inputs(zero - STEP))) / (2 * STEP)
+            here = output(moved(zero))
+            difference = (output(moved(zero + STEP)) - output(moved(zero - STEP))) / (2 * STEP)
             # the numbers of the output become one: their sum, each times a random factor
             drawn = torch.Generator().manual_seed(1)
             factors = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
@@ -159,13 +159,13 @@ def _is_used(subject: Subject, name: str) -> bool:
 
 
 def _gradients(
-    subject: Subject, given: Inputs, parameters: Mapping[str, Tensor]
+    subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
     """Return the gradients of parameters, by name: those of the sum of the squares of what is
     returned beside weights, or of weights if there is nothing else; None for a parameter on which
     that sum does not depend.
     """
-    returned = subject.results(given)
+    returned = subject.results(inputs)
     results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
     total = torch.stack([one.square().sum() for one in results or returned]).sum()
     if not total.requires_grad or not parameters:
@@ -250,9 +250,9 @@ def _in_training(subject: Subject, zeros: float) -> Found:
         yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
     elif subject.is_causal:
         outputs = []
-        for given in (unpadded, unpadded.changed_at((ALL, -1), "keys")):
+        for inputs in (unpadded, unpadded.changed_at((ALL, -1), "keys")):
             torch.default_generator.manual_seed(0)  # the same numbers are dropped
-            outputs.append(subject.output(given)[:, :-1])  # rows that may not see the last token
+            outputs.append(subject.output(inputs)[:, :-1])  # rows that may not see the last token
         if (by := subject.difference(*outputs)) > CLOSE:
             yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
 

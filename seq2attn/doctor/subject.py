@@ -203,8 +203,8 @@ class Subject:
     def output(self, inputs: Inputs | None = None) -> Tensor:
         """Return the output (B, L, F); by default, that with all keys valid.
 
-        The call is watched only if the output is made of weights that are caught, as nothing is
-        returned: watching takes longer than the call.
+        The call is watched, which takes longer than the call itself, only if it returns nothing, so
+        that the output is made of the weights that are caught.
         """
         is_watched = not (self.output_indices or self.weight_indices)
         return self.run(inputs or self.inputs.unpadded, is_watched=is_watched).output
@@ -421,7 +421,7 @@ def least_doubtful(subjects: Sequence[Subject]) -> Subject:
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:
-    """Return the largest difference; infinity where a number is NaN."""
+    """Return the largest difference of numbers: infinity if one is NaN, 0 if there are none."""
     differences = (left - right).abs().nan_to_num(torch.inf)
     return float(differences.max()) if differences.numel() else 0.0
 
