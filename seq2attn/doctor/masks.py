@@ -67,6 +67,7 @@ def padding(subject: Subject) -> Found:
     reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
     # in the last row of the batch, which has padding: in one without, an inverted mask hides all
+    # keys, and they may get weight all alike
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.weight_on_padding(masked)  # (B, S)
     # how much rows of tokens change if all tokens change, those in their own places too

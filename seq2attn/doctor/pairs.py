@@ -44,9 +44,10 @@ def pairs(subject: Subject) -> Found:
 
 
 def _of_mask(subject: Subject, name: str) -> Found:
-    """Examine one mask, the argument `name`, in its forms, up to one that leaves no weight on the
-    pairs that it closes: does the docstring say the same of True? If no form does, yield how much
-    weight is left at most, or else that a form is taken and has no effect.
+    """Examine one mask, the argument `name`, in one form after the other, up to one that leaves no
+    weight on the pairs that it closes: then yield `mask-inverted` if its docstring says the
+    opposite of True. If no form does, yield `pairs-leak` with the most weight that is left, or else
+    `pairs-ignored` if a form is taken and has no effect.
 
     If a call changes the mask, that is the only finding. It is all that is examined of an argument
     that the search for the call found to be the mask of padding.

@@ -147,6 +147,7 @@ def _with_other_masks(subject: Subject, best: Subject, meaning: Meaning) -> Subj
     call, expressions, doubts = best.call, subject.call.expressions, best.doubts
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *expressions)]
     of_keys = expressions[meaning.roles["keys"][0]]
+    # arguments that are given the keys: others than the first are second memories
     memories = [name for name, text in expressions.items() if text == of_keys]
     # text: what the others are given
     if doubts == DOUBTS["mask-ignored"]:

@@ -107,6 +107,7 @@ def _encodings(subject: Subject) -> frozenset[str]:
     run = [type(subject.module).__name__]  # then the names of functions that run
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
+        """Note the name of a function that runs, and those of the part that it is a method of."""
         run.append(frame.f_code.co_name)
         part = frame.f_locals.get("self")
         if parts.get(id(part)):  # a part, and not the whole, whose name in `parts` is ""

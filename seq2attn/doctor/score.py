@@ -92,9 +92,9 @@ def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, in the first layer where that is
     found, by one finding. It is `scale`, a fact, if the factor is 1 / sqrt(width of a head), a
     number without a meaning, or 1 where nothing is said of a factor. Other factors are a
-    `scale-mistake` if nobody means them, or if the docstring promises the root of the width, or
-    else a `scale-factor`. Most have a meaning only where the module itself splits its queries into
-    heads, and does not normalise keys.
+    `scale-mistake` if nobody means them (NEVER), or if the docstring promises the root of the
+    width, or else a `scale-factor`. Most have a meaning only where the module itself splits its
+    queries into heads, and does not normalise keys.
     """
     # all that is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (
@@ -122,6 +122,7 @@ def _scaled(subject: Subject) -> Found:
         is_root = is_promised and (name != "all" or is_promised[2] != "d")
         if name in ("root", "none", "other"):
             yield "scale", text
+        # some do mean 1 / width, and say so
         elif is_root or (name in NEVER and not re.search(OVER_WIDTH, docs)):
             yield "scale-mistake", text
         else:
