@@ -47,7 +47,7 @@ class Inputs(NamedTuple):
         """Return the inputs with all numbers of another type."""
         return self.each(lambda tensor: tensor.to(dtype))._replace(valid=self.valid)
 
-    def moved(self, place: Any, *names: str) -> "Inputs":
+    def changed_at(self, place: Any, *names: str) -> "Inputs":
         """Return the inputs with other numbers at one place of the tensors named: `query`, `keys`
         or `values`; one that is None stays so.
 
@@ -88,7 +88,7 @@ class Call:
     """How an attention is called, written down as Python."""
 
     attention: Any
-    given: Mapping[str, str]
+    expressions: Mapping[str, str]
     """expressions by the names of arguments, without `mask`, such as {"query": "query[:, 0]"}"""
     first: str = ""
     """templates of statements that come before the call, with MASK where the mask stands"""
@@ -115,13 +115,13 @@ class Call:
     @property
     def inputs(self) -> str:
         """The names of `Inputs` that the expressions use, such as "query, keys" """
-        texts = " ".join([self.before, self.form, *self.given.values()])
+        texts = " ".join([self.before, self.form, *self.expressions.values()])
         return ", ".join(name for name in Inputs._fields if name in texts)
 
     @property
     def text(self) -> str:
         """The expression of the call, such as "attention(query=query, keys=keys, mask=valid)" """
-        given = {**self.given, self.mask: self.form}
+        given = {**self.expressions, self.mask: self.form}
         given.pop("", None)  # the name of the mask is "" where none is given
         texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
         text = f"attention({', '.join(texts)}){self.after}"

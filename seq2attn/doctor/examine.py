@@ -147,7 +147,7 @@ def check_attention(
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
                 if adapter:  # found at the second width
-                    text += f" This is at width {subject.given.keys.size(2)}."
+                    text += f" This is at width {subject.inputs.keys.size(2)}."
                 lines = tuple(corrections(attention, finding.code))
                 found.setdefault(finding.code, replace(finding, text=text, lines=lines))
             adapter = adapter or f"{made}{subject.call}"

@@ -389,7 +389,7 @@ def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
             if texts[index]:
                 given[name] = texts[index]
         form = given.pop(call.mask, "None")  # the call keeps its mask apart
-        yield replace(call, given=given, form=form)
+        yield replace(call, expressions=given, form=form)
 
 
 @cache

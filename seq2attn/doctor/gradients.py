@@ -37,10 +37,10 @@ def gradient(subject: Subject) -> Found:
             if not subject.output().requires_grad:
                 return
     # without both, `output` is made of weights that were caught in operations, below gradients
-    if not (subject.outputs or subject.shown):
+    if not (subject.output_indices or subject.weight_indices):
         return
     for name in ("query", "keys"):
-        is_given = getattr(subject.given, name) is not None
+        is_given = getattr(subject.inputs, name) is not None
         # a second random place counts, too, as a kink may lie at the first
         if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
@@ -56,28 +56,28 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
     that compute in float32 inside.
     """
-    given = subject.given.unpadded.to(torch.float64)
-    start = getattr(given, name)
+    inputs = subject.inputs.unpadded.to(torch.float64)
+    start = getattr(inputs, name)
     # the direction is 0 but at one place: the fewer places move, the fewer kinks and jumps are met
     along = torch.zeros_like(start)
     row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
     along[row, place] = torch.randn_like(start[row, place])
     zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
 
-    def inputs(step: Tensor) -> Inputs:
+    def moved(step: Tensor) -> Inputs:
         """Return the inputs, moved by a number of steps along the direction."""
-        return given._replace(**{name: start + step * along})
+        return inputs._replace(**{name: start + step * along})
 
     with unchanged(subject.module):
         subject.module.double()
         try:
-            returned = subject.results(inputs(zero))
+            returned = subject.results(moved(zero))
             # some results have no gradient on purpose, such as a memory that is kept for the next
             # call: those that have one count, if there are any
-            outputs = [index for index in subject.outputs if returned[index].requires_grad]
-            output = replace(subject, outputs=outputs or subject.outputs).output
-            here = output(inputs(zero))
-            difference = (output(inputs(zero + STEP)) - output(inputs(zero - STEP))) / (2 * STEP)
+            outputs = [index for index in subject.output_indices if returned[index].requires_grad]
+            output = replace(subject, output_indices=outputs or subject.output_indices).output
+            here = output(moved(zero))
+            difference = (output(moved(zero + STEP)) - output(moved(zero - STEP))) / (2 * STEP)
             # the numbers of the output become one: their sum, each times a random factor
             drawn = torch.Generator().manual_seed(1)
             factors = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
@@ -103,19 +103,19 @@ def parameters(subject: Subject) -> Found:
         return
     subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    usual = _gradients(subject, subject.given.unpadded, named)
+    usual = _gradients(subject, subject.inputs.unpadded, named)
     # in evaluation, some attentions keep what they computed once, which then gives no gradients
     with unchanged(subject.module):
         subject.module.train()
-        in_training = _gradients(subject, subject.given.unpadded, named)
+        in_training = _gradients(subject, subject.inputs.unpadded, named)
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
-    small = _gradients(subject, subject.small().unpadded, named)
+    small = _gradients(subject, subject.draw_small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
-    widths |= {use.values.size(-1) for use in subject.free.uses}  # and of heads
+    widths |= {use.values.size(-1) for use in subject.unmasked.uses}  # and of heads
     for name, gradient in usual.items():
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         of_small = small[name]
@@ -128,7 +128,7 @@ def parameters(subject: Subject) -> Found:
 
 def _is_all_given(call: Call) -> bool:
     """Return whether all arguments but masks are given, and none is a projection of the keys."""
-    texts = {**call.given, call.mask: call.form}
+    texts = {**call.expressions, call.mask: call.form}
     for name in required(function_of(call.attention)):
         is_given = texts.get(name, "None") != "None"
         if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
@@ -141,8 +141,8 @@ def _with_factors(subject: Subject) -> Subject:
     gradient gets past a 0. If that call fails, as of a position, which must be a whole number, the
     subject itself.
     """
-    ones = {name: "1.0" for name, text in subject.call.given.items() if text == "0"}
-    with_ones = subject.called(given={**subject.call.given, **ones})
+    ones = {name: "1.0" for name, text in subject.call.expressions.items() if text == "0"}
+    with_ones = subject.called(expressions={**subject.call.expressions, **ones})
     with contextlib.suppress(Exception):
         with_ones.output()
         return with_ones
@@ -151,7 +151,7 @@ def _with_factors(subject: Subject) -> Subject:
 
 def _is_used(subject: Subject, name: str) -> bool:
     """Return whether other numbers in a parameter give another result."""
-    before = subject.free.output
+    before = subject.unmasked.output
     with unchanged(subject.module):
         parameter = subject.module.get_parameter(name)
         parameter.data = parameter.data + torch.randn_like(parameter)
@@ -159,14 +159,14 @@ def _is_used(subject: Subject, name: str) -> bool:
 
 
 def _gradients(
-    subject: Subject, given: Inputs, parameters: Mapping[str, Tensor]
+    subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
     """Return the gradients of parameters, by name: those of the sum of the squares of what is
     returned beside weights, or of weights if there is nothing else; None for a parameter on which
     that sum does not depend.
     """
-    returned = subject.results(given)
-    results = [one for index, one in enumerate(returned) if index not in subject.shown]
+    returned = subject.results(inputs)
+    results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
     total = torch.stack([one.square().sum() for one in results or returned]).sum()
     if not total.requires_grad or not parameters:
         return dict.fromkeys(parameters)
@@ -242,17 +242,17 @@ def _in_training(subject: Subject, zeros: float) -> Found:
 
     zeros: the share of zeros in what a softmax is given in evaluation mode.
     """
-    unpadded, result = subject.given.unpadded, subject.run(subject.given)
+    unpadded, result = subject.inputs.unpadded, subject.run(subject.inputs)
     if _zeros(result) > zeros + DROPPED:  # dropout sets scores to 0
         yield "dropout-before-softmax"
-    most = float(subject.on_padding(result).max())
+    most = float(subject.weight_on_padding(result).max())
     if most > TINY:
         yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
     elif subject.is_causal:
         outputs = []
-        for given in (unpadded, unpadded.moved((ALL, -1), "keys")):
+        for inputs in (unpadded, unpadded.changed_at((ALL, -1), "keys")):
             torch.default_generator.manual_seed(0)  # the same numbers are dropped
-            outputs.append(subject.output(given)[:, :-1])  # rows that may not see the last token
+            outputs.append(subject.output(inputs)[:, :-1])  # rows that may not see the last token
         if (by := subject.difference(*outputs)) > CLOSE:
             yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
 

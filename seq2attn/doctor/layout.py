@@ -21,26 +21,26 @@ def observed(subject: Subject) -> Subject:
     Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
     weights, what has an axis of keys; and what has no row for each query, where another one has.
     """
-    given, length = subject.given.unpadded, subject.length
-    returned, _ = subject.raw(given)
-    is_self = given.query is None and _is_for_each_key(returned, length)
+    inputs, length = subject.inputs.unpadded, subject.length
+    returned, _ = subject.results_and_watch(inputs)
+    is_self = inputs.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_self)
-    queries = subject.queries(given)
+    queries = subject.queries(inputs)
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         if _are_weights(tensor, subject):
             shown.append(index)
-        elif B in tensor.shape and not _is_input(tensor, given):
+        elif B in tensor.shape and not _is_input(tensor, inputs):
             outputs.append(index)
     # what has an axis of keys may be projected keys
-    if shown and given.query is not None:
+    if shown and inputs.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:  # the others may be states
         # with as many queries as keys, later ones may rather have a row for each key
-        outputs = by_query[:1] if given.query is not None and queries == length else by_query
+        outputs = by_query[:1] if inputs.query is not None and queries == length else by_query
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
-    subject = replace(subject, outputs=outputs, shown=shown)
+    subject = replace(subject, output_indices=outputs, weight_indices=shown)
     return replace(subject, orders=_orders(subject))
 
 
@@ -48,21 +48,21 @@ def _are_weights(tensor: Tensor, subject: Subject) -> bool:
     """Return whether a returned tensor has the axes of weights: keys, and queries, unless there is
     only one; and, with the axis of the batch, a whole number of heads.
     """
-    given, length, sizes = subject.given, subject.length, list(tensor.shape)
-    queries = subject.queries(given)
+    inputs, length, sizes = subject.inputs, subject.length, list(tensor.shape)
+    queries = subject.queries(inputs)
     # in self-attention, one axis is that of the queries
     has_keys = length in sizes and (not subject.is_self or sizes.count(length) > 1)
     if queries not in sizes:
         # of a single query; but with an axis of features, a multiple of the width of the keys, the
         # result is what keys became, as in blocks in which keys also attend to the query
-        has_keys &= queries == 1 and all(size % given.keys.size(2) for size in sizes)
+        has_keys &= queries == 1 and all(size % inputs.keys.size(2) for size in sizes)
     has_whole_heads = tensor.numel() % (B * queries * length) == 0
     return has_keys and has_whole_heads
 
 
-def _is_input(tensor: Tensor, given: Inputs) -> bool:
+def _is_input(tensor: Tensor, inputs: Inputs) -> bool:
     """Return whether a result is the keys themselves, as of a memory of the last segment."""
-    return torch.equal(settle(tensor, *given.keys.shape[:2]), given.keys)
+    return torch.equal(settle(tensor, *inputs.keys.shape[:2]), inputs.keys)
 
 
 def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
@@ -83,11 +83,11 @@ def _orders(subject: Subject) -> list[str]:
     features of keys, which linear attention sums over the keys for all queries at once. No query
     changes features, and a change of one row of them reaches the output of several queries.
     """
-    given = subject.given.unpadded
-    place = subject.queries(given) - 1  # the last query: no earlier row of causal queries sees it
-    first_row = given.moved(0, "query", "keys")
-    one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
-    calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
+    inputs = subject.inputs.unpadded
+    place = subject.queries(inputs) - 1  # the last query: no earlier row of causal queries sees it
+    first_row = inputs.changed_at(0, "query", "keys")
+    one_query = inputs.changed_at((ALL, place), "keys" if subject.is_self else "query")
+    calls = [subject.results_and_watch(one)[1].uses for one in (inputs, first_row, one_query)]
     orders, ignore_query = [], []  # of each use
     for uses in zip(*calls, strict=True):  # of the three calls, the same use
         plain, other_row, other_query = (use.weights for use in uses)
@@ -100,13 +100,13 @@ def _orders(subject: Subject) -> list[str]:
             follows &= (ratio / other - 1).abs() > CLOSE
             changed[:, place] = False  # the weight of a key that changed shows no query
         by_row = (plain != other_row).any(1)
-        orders.append(order_of(by_row, follows, place, subject.queries(given)))
+        orders.append(order_of(by_row, follows, place, subject.queries(inputs)))
         ignore_query.append(not changed.any())
     arranged = replace(subject, orders=[*orders])  # as if all were weights
     for index, order in enumerate(orders):
         if order and ignore_query[index]:
             # (L,) rows of the output that one row of what was caught reaches
-            reached = arranged.more(index, head=0, row=0).amax(0) > TINY
+            reached = arranged.effect_of_weights(index, head=0, row=0).amax(0) > TINY
             if reached.sum() > 1:
                 orders[index] = ""
     return orders

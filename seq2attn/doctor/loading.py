@@ -26,8 +26,11 @@ def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
     notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
     that it may import its neighbours by `from .layers import Linear`, whether folders have an
-    `__init__.py` or not. Raises `Seq2AttnError` if there is no such file or name, and whatever the
-    file raises.
+    `__init__.py` or not. Folders are added to `sys.path`, and stay there: that of the file, that of
+    its packages, and those between it and the current directory.
+
+    Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
+    a cell of a notebook raises is passed over.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).absolute()
@@ -39,18 +42,21 @@ def load_attention(place: str) -> Any:
     top = file.parent  # in the end, the folder that holds the outermost package
     while (top / "__init__.py").is_file():
         top = top.parent
-    packages = file.parent.relative_to(top).parts
-    above = _above(file, set())
-    if len(above.parts) < len(top.parts):  # below this module: no library has such a name
-        loaded.__path__ = [str(above)]
-        packages = MODULE, *file.parent.relative_to(above).parts
+    packages = file.parent.relative_to(top).parts  # their names, the outermost first
+    needed = _top_of_relative_imports(file, set())
+    if len(needed.parts) < len(top.parts):
+        # its relative imports go further up, through folders without `__init__.py`: these become
+        # packages below this module, as no library has a module of such a name
+        loaded.__path__ = [str(needed)]
+        packages = MODULE, *file.parent.relative_to(needed).parts
     loaded.__package__ = ".".join(packages)
-    # last: their names hide no library's
+    # its other imports may start at any folder of the project; these come last, so that names in
+    # them hide no library's
     project = (one for one in file.parents if one.is_relative_to(Path.cwd()))
     sys.path += map(str, (file.parent, top, *project))
     if file.suffix == ".ipynb":
         for code in _cells(file):
-            with contextlib.suppress(Exception):  # it may need what is not run
+            with contextlib.suppress(Exception):  # it may need statements that are left out
                 exec(code, vars(loaded))
     else:
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(loaded))
@@ -60,32 +66,38 @@ def load_attention(place: str) -> Any:
     return getattr(loaded, name)
 
 
-def _above(file: Path, seen: set[Path]) -> Path:
-    """Return the folder above the outermost package that is needed by the relative imports of a
-    file, and of the files that these name; without any, its own folder.
+def _top_of_relative_imports(file: Path, seen: set[Path]) -> Path:
+    """Return the folder that holds the outermost package in which a file must be for its relative
+    imports, and those of the files that these name. Without any, as of a notebook, that is the
+    file's own folder.
 
-    seen: the files that were read.
+    seen: the files that were read already; this one is added.
     """
     top = file.parent
     if file.suffix != ".py" or file in seen or not file.is_file():
         return top
     seen.add(file)
-    with contextlib.suppress(SyntaxError):
+    with contextlib.suppress(SyntaxError):  # running the file will raise it
         for node in ast.walk(ast.parse(file.read_bytes())):
+            # level: how many dots there are, as 2 in `from ..layers import Linear`, or 0
             if isinstance(node, ast.ImportFrom) and 0 < node.level < len(file.parents):
                 package = file.parents[node.level - 1]
                 named = package.joinpath(*(node.module or "").split("."))
-                parts = [named.with_suffix(".py"), named / "__init__.py"]
-                parts += [named / f"{one.name}.py" for one in node.names]
-                reached = [package.parent, *(_above(part, seen) for part in parts)]
-                top = min(top, *reached, key=lambda folder: len(folder.parts))
+                # what is named may be a module, a package, or a package with modules to import
+                files = [named.with_suffix(".py"), named / "__init__.py"]
+                files += [named / f"{one.name}.py" for one in node.names]
+                tops = [package.parent, *(_top_of_relative_imports(one, seen) for one in files)]
+                top = min(top, *tops, key=lambda folder: len(folder.parts))
     return top
 
 
 def _cells(file: Path) -> Iterator[CodeType]:
-    """Yield the definitions in the cells of a notebook, without its magic and shell commands.
+    """Yield each definition in the cells of a notebook, compiled, without its magic and shell
+    commands. Raises `SyntaxError` for a cell that is not Python without these either, unless it
+    says that it is of another language.
 
-    The text of a cell is put into `linecache`, so that tracebacks and `inspect.getsource` find it.
+    The text of a cell is put into `linecache`, under "FILE, cell NUMBER", so that tracebacks and
+    `inspect.getsource` find it.
     """
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     for number, cell in enumerate(cells, start=1):
@@ -100,10 +112,10 @@ def _cells(file: Path) -> Iterator[CodeType]:
             try:
                 body = ast.parse(text, name).body
             except SyntaxError:
-                if lines[0].startswith("%%"):  # another language, as in a cell of %%bash
+                if lines[0].startswith("%%"):  # in another language, as after %%bash
                     continue
                 raise
-        # None: no time of a file, with which it would be looked for on disk
+        # None in place of a file's time: with a time, linecache would look for the file on disk
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
         for node in filter(_is_definition, body):
             yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
@@ -117,8 +129,9 @@ def _is_definition(node: ast.stmt) -> bool:
 
 
 def ending(error: BaseException, path: str) -> str:
-    """Say how the code of the file `path` ended, with the innermost of its lines in the traceback.
-    In a notebook, the name of a file in it is `path, cell 3`.
+    """Say by what exception the code of the file `path` ended, as in "line 12: NameError: ...":
+    with the innermost line of the traceback that is in this file, if any is. In a notebook, where
+    each cell has a name such as "path, cell 3", that is "cell 3 line 12: ...".
     """
     file = str(Path(path).absolute())
     frames = traceback.extract_tb(error.__traceback__)
@@ -126,13 +139,13 @@ def ending(error: BaseException, path: str) -> str:
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
-    elif isinstance(error, EOFError) and text.startswith("input()"):  # as `error_text` says
+    elif isinstance(error, EOFError) and text.startswith("input()"):  # `error_text` names the call
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
-        places.append((error.filename, error.lineno))  # no frame runs that line
+        places.append((error.filename, error.lineno))  # no frame of the traceback has that line
         text = f"{type(error).__name__}: {error.msg}"
     where = ""
-    for name, line in places:
+    for name, line in places:  # the last of them in the file is the innermost
         if name.startswith(file):
             cell = name.removeprefix(file).removeprefix(", ")
             where = f"{cell} line {line}: ".lstrip()

@@ -1,5 +1,11 @@
 """Rules of what reaches what: padding reaches nothing, valid keys are reached, and which places a
 row sees at all.
+
+A rule yields the code of each finding, alone or with what the finding's text shows. Rows are those
+of the output, one for each query; a row sees a key if a change of the key changes the row. Results
+are masked, with padding in the inputs, or unmasked, with all keys valid. B counts rows of the
+batch, H heads, L rows or queries, S keys. Differences are shares of the largest number of a result:
+CLOSE is what rounding may make of equal results, TINY is less.
 """
 
 import contextlib
@@ -18,7 +24,7 @@ from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.doctor.words import FLAGS, OF_LENGTHS, words
 from seq2attn.findings.engine import Found, listed
 
-MORE = 3  # columns of padding
+MORE = 3  # columns of padding that are added; rows that there may be beside one for each key
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 LEFT = (
     r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
@@ -36,88 +42,99 @@ FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a win
 
 
 def told(subject: Subject) -> Found:
-    """Yield what the search for the call found."""
-    yield from subject.told
-    if not subject.has_mask and not subject.told:
+    """Yield what the search for the call found, or else that there is no mask, if there is none."""
+    yield from subject.call_findings
+    if not subject.has_mask and not subject.call_findings:
         yield "no-mask"
 
 
 def padding(subject: Subject) -> Found:
-    """Padding changes no result of a token and gets no weight, and keys that are no padding are
-    seen.
+    """Padding changes no row of a token and gets no weight, and keys that are no padding are seen.
 
-    Only the first cause that fits is yielded: a mask that is inverted, or added, leaks as well.
+    At most one finding is yielded, that of the first cause that fits: a mask that is inverted, or
+    added, leaks as well. Nothing is examined without a mask, or if it is not known which row
+    belongs to which key.
     """
     if not subject.has_mask or _has_more_rows(subject):
         return
-    if not subject.is_finite(subject.given):
+    if not subject.is_finite(subject.inputs):
         yield "not-finite", "with a mask"
         return
-    masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
-    # (B, L, 1); the output may have fewer rows than there are tokens
-    is_token = subject.token_rows(subject.given)[:, : masked.output.size(1)]
-    # (B, L, S): how much a row of a token changes with each key but its own
-    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
+    masked, is_valid = subject.masked, subject.inputs.valid[:, None]  # (B, 1, S)
+    # (B, L, 1) which rows are those of tokens; the output may have fewer rows than there are keys
+    is_token = subject.token_rows(subject.inputs)[:, : masked.output.size(1)]
+    # (B, L, S): how much a row of a token changes with each key but the one in its own place
+    reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
-    # in the last row of the batch, which is short: an inverted mask leaves nothing of a full one
+    # in the last row of the batch, which has padding: in one without, an inverted mask hides all
+    # keys, and they may get weight all alike
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
-    weight = subject.on_padding(masked)
-    # how much rows of tokens change if all tokens do, their own too
-    other = subject.output(subject.given.moved(subject.given.valid, "keys"))
-    follows = subject.difference_of_tokens(subject.given, other, masked.output)
-    if subject.difference(masked.output, subject.free.output) < TINY:
+    weight = subject.weight_on_padding(masked)  # (B, S)
+    # how much rows of tokens change if all tokens change, those in their own places too
+    other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
+    follows = subject.difference_of_tokens(subject.inputs, other, masked.output)
+    if subject.difference(masked.output, subject.unmasked.output) < TINY:
         yield "mask-ignored"
+    # padding changes rows and tokens do not, or all tokens together change nothing
     elif by_padding > CLOSE > by_tokens or follows < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
     elif weight.max() > TINY:
         yield _leak(subject, weight)
     elif by_padding > CLOSE:  # although it has no weight
-        # a visited node is hidden from the weights alone
+        # a mask of visited nodes, as in routing, rightly hides them from the weights alone
         if not re.search(VISITED, subject.docs):
             yield "padding-mixed", by_padding
-    # with the mask, rows see places that they do not see without one
+    # with the mask, rows see places that they do not see without one; on purpose, if the mask is
+    # said to take the place of a causal one, or is that of a prefix
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         if not re.search(INSTEAD, subject.docs) and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
-    # what goes through other keys step by step, as monotonic attention does, may pass some by
-    elif subject.seen.all() and (subject.own.any() or not subject.by_position):
-        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
+    # otherwise all keys are seen without a mask: are the valid ones seen with it? Not examined of
+    # attention other than to itself that depends on the order of keys: monotonic attention, which
+    # goes through them step by step, may pass some by
+    elif subject.seen.all() and (subject.has_own_places or not subject.depends_on_order):
+        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own_place)
 
 
 def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
-    """Return why padding gets weight, (B, S): the code of the finding, and its evidence."""
-    if TINY < abs(_rise(subject)) < 2 + CLOSE:
+    """Return why padding gets weight: the code of the finding, and what its text shows.
+
+    weight (B, S): the largest weight that each key gets, if it is padding.
+    """
+    if TINY < abs(_rise(subject)) < 2 + CLOSE:  # as if 0 and 1 were added to scores
         return "mask-added", subject.call.mask, "its name"
-    is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
-    is_wider = (weight * ~is_first_padding).max() > TINY  # than one place
+    is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
+    is_wider = (weight * ~is_first_padding).max() > TINY  # later padding gets weight, too
     return "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
 
 
 def _has_more_rows(subject: Subject) -> bool:
-    """Return whether the result has a few rows more than there are keys, such as one for a CLS
-    token: then it is not known which row belongs to which key. What attends to itself (`is_self`)
-    has exactly one for each.
+    """Return whether an attention without a query returns a few rows more than there are keys, up
+    to MORE, such as one for a CLS token: then it is not known which row belongs to which key. One
+    that is said to attend to itself (`is_self`) was found to have exactly one row for each key.
     """
-    if subject.given.query is not None or subject.is_self:
+    if subject.inputs.query is not None or subject.is_self:
         return False
-    returned = subject.results(subject.given.unpadded)
-    more = range(subject.length + 1, subject.length + MORE + 1)
-    return any(size in more for index in subject.outputs for size in returned[index].shape[1:])
+    returned = subject.results(subject.inputs.unpadded)
+    more = range(subject.length + 1, subject.length + MORE + 1)  # such numbers of rows
+    shapes = [returned[index].shape for index in subject.output_indices]
+    return any(size in more for shape in shapes for size in shape[1:])
 
 
 def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
-    padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
-    by 2 if it is added twice, or by less if the sum is divided, as by a temperature.
+    padding; 0 if that is not the same for all keys, or if no weights were caught. A mask of 0 and 1
+    that is added to scores raises it by 1, by 2 if it is added twice, or by less if the sum is
+    divided, as by a temperature.
 
     Scores are read off the weights: the logarithm of a softmax is the score, less a number that is
     the same for all keys of a row.
     """
     rises = []
-    for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
-        logs = (masked / free).log()  # (B, H, L, S): what the mask adds, less such a number
-        padding = ~subject.given.valid[:, None, None].expand_as(logs)
-        rises.append((logs[..., :1] - logs)[padding & (free > 0)])
+    for masked, unmasked in zip(subject.masked.weights, subject.unmasked.weights, strict=True):
+        added = (masked / unmasked).log()  # (B, H, L, S): what the mask adds, less such a number
+        is_padding = ~subject.inputs.valid[:, None, None].expand_as(added)
+        rises.append((added[..., :1] - added)[is_padding & (unmasked > 0)])
     if not rises:
         return 0.0
     found = torch.cat(rises)
@@ -125,103 +142,115 @@ def _rise(subject: Subject) -> float:
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
-    """Yield the place of a valid key that a row does not see. closed (B, L, S): the keys without an
-    effect on a row so far. A weight rounded to 0 has none either, so more inputs are tried.
+    """Yield `valid-hidden`, with the place of the key, if a row does not see a valid key.
+
+    closed (B, L, S): the keys that have not changed a row so far; it is changed here. A key whose
+    weight is rounded to 0 changes nothing either, so other inputs are tried, in DRAWS draws.
     """
     for _ in range(DRAWS):
         if closed.any():
-            closed &= subject.reach(subject.small(), "keys") == 0
+            closed &= subject.reach(subject.draw_small(), "keys") == 0
     if closed.any():
-        yield "valid-hidden", int(closed.nonzero()[0, -1])  # the first one, of (B, L, S)
+        yield "valid-hidden", int(closed.nonzero()[0, -1])  # indices of the first are (b, l, s)
 
 
 def padding_amount(subject: Subject) -> Found:
-    """More keys that no row sees change nothing: more padding, or, in causal attention, more tokens
-    at the end.
+    """More keys that no row may see change nothing: MORE columns of padding or, in causal attention
+    without a mask, as many tokens at the end.
     """
     if not (subject.has_mask or subject.is_causal):
         return
-    given, masked = subject.given, subject.masked.output
-    # the first keys once more: behind the mask, or later than all that rows see
-    more = given.keys[:, :MORE]
+    inputs, before = subject.inputs, subject.masked.output
+    # the first keys once more: as padding, or later than all that rows see
+    more = inputs.keys[:, :MORE]
+    # on the left, if that is where the docstring has padding, and rows do not move with the keys
     if re.search(LEFT, subject.docs.lower()) and not subject.is_self:
-        wider, valid = torch.cat([more, given.keys], dim=1), pad(given.valid, (MORE, 0))
+        wider, valid = torch.cat([more, inputs.keys], dim=1), pad(inputs.valid, (MORE, 0))
     else:
-        wider, valid = torch.cat([given.keys, more], dim=1), pad(given.valid, (0, MORE))
-    longer = given._replace(keys=wider, valid=valid)
+        wider, valid = torch.cat([inputs.keys, more], dim=1), pad(inputs.valid, (0, MORE))
+    longer = inputs._replace(keys=wider, valid=valid)
     try:
         subject.output(longer.unpadded)
-    except Exception:  # the rule of lengths says so
+    except Exception:  # it takes no more keys, which is a finding of the rule `length`
         return
-    more = subject.output(longer)
-    if subject.outputs and more.size(2) != masked.size(2):
-        # it also returns a number for each key, such as weights with a sink
+    after = subject.output(longer)  # (B, L, F), with more rows in self-attention
+    if subject.output_indices and after.size(2) != before.size(2):
+        # F grew with the keys: numbers for each, such as weights with a sink, are part of it, or
+        # rows whose axis was not found, as there are fewer of them than keys
         yield from _joined(subject, longer)
         return
-    more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
-    by = subject.difference_of_tokens(given, more, masked)
+    # without the rows of new keys and, if weights alone are returned, without their weights
+    after = after[:, : before.size(1), : before.size(2)]
+    by = subject.difference_of_tokens(inputs, after, before)
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 
 
 def _joined(subject: Subject, longer: Inputs) -> Found:
-    """Yield `padding-amount` if more padding, of zeros, changes a row of a source without padding,
-    where the result has fewer rows than keys, as behind a convolution with strides.
+    """Examine more padding where the first result (B, rows, F) has fewer rows than there are keys,
+    as behind a convolution with strides, which joins keys: yield `padding-amount` if a source that
+    had no padding gets other numbers in its rows from padding of zeros behind it.
 
-    longer: the inputs with more padding, for which the result may have more rows.
+    longer: the inputs with more padding, for which the result has more rows.
     """
     keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
     before, after = (
-        subject.results(given)[subject.outputs[0]]
-        for given in (subject.given, longer._replace(keys=keys))
+        subject.results(inputs)[subject.output_indices[0]]
+        for inputs in (subject.inputs, longer._replace(keys=keys))
     )
     is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
-    if is_joined and before.shape[::2] == after.shape[::2]:  # (B, rows, F)
-        is_full = subject.given.valid.all(1)
+    if is_joined and before.shape[::2] == after.shape[::2]:  # the same B and F
+        is_full = subject.inputs.valid.all(1)  # (B,) sources without padding
+        # the rows of `before` stand first in `after`; those behind them are of padding alone
         by = subject.difference(after[is_full, : before.size(1)], before[is_full])
         if by > CLOSE:
             yield "padding-amount", f"by {by:.2g}"
 
 
 def whole_mask(subject: Subject) -> Found:
-    """A mask that hides nothing changes nothing. Causal attention is left out: its rows never see
-    the padding behind them, so the search cannot tell which form of the mask is right. So is
-    attention to other keys that hides some without a mask, which may take the place of another.
+    """A mask that hides nothing gives what no mask gives.
+
+    Causal attention is left out: its rows never see the padding behind them, so the search for its
+    call cannot tell which form of the mask is right. So is attention to another sequence that
+    closes some keys even without a mask: the mask that is given may take the place of that one.
     """
     is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
     if not subject.has_mask or is_partial:
         return
     output = subject.called(needs_mask=True).output()
-    by = subject.difference(output, subject.free.output)
+    by = subject.difference(output, subject.unmasked.output)
     if by > CLOSE:
         yield "mask-whole", by
 
 
 def empty_row(subject: Subject) -> Found:
-    """A row without valid keys raises no error and gives no NaN; above all if the docstring says
-    what it gives, as in "a token without any hit is returned unchanged".
+    """A source without valid keys raises no error, and its rows are finite. They must be if the
+    docstring says what they are, as in "a token without any hit is returned unchanged": then that
+    is another finding.
     """
     if not subject.has_mask:
         return
-    valid = subject.given.valid.clone()
-    valid[-1] = False
-    if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
+    valid = subject.inputs.valid.clone()
+    valid[-1] = False  # the last source of the batch
+    if not subject.output(subject.inputs._replace(valid=valid))[-1].isfinite().all():
+        # it says what such a row gives, and not that there must be none, or that it gives NaN
         is_said = re.search(WITHOUT, subject.docs) and not re.search(ASSUMED, subject.docs)
         yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
 
 def padded_first(subject: Subject) -> Found:
-    """Tokens of self-attention get no NaN from padding before them. A mask that is given as lengths
-    cannot say where padding stands, and is left out.
+    """Tokens of self-attention get no NaN from padding before them. If the docstring speaks of
+    padding on the left, rows of padding get none either. A mask that is given as lengths cannot say
+    where padding stands, and is left out.
     """
     is_of_lengths = subject.call.form in OF_LENGTHS
     if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
-    valid = subject.given.valid.clone()
-    valid[-1] = torch.arange(valid.size(1)) >= FEW  # so much padding, then tokens
+    valid = subject.inputs.valid.clone()
+    valid[-1] = torch.arange(valid.size(1)) >= FEW  # the last source: FEW of padding, then tokens
     is_left = re.search(LEFT, subject.docs.lower())
-    # rows of padding count where padding is said to stand there: they are keys of the next layer
-    rows = subject.output(subject.given._replace(valid=valid))[-1, 0 if is_left else FEW :]
+    # where padding is meant to be on the left, its rows count, too: they are the next layer's keys
+    rows = subject.output(subject.inputs._replace(valid=valid))[-1, 0 if is_left else FEW :]
     if not rows.isfinite().all():
         yield "padded-left" if is_left else "padded-first"
 
@@ -230,61 +259,71 @@ def padded_first(subject: Subject) -> Found:
 
 
 def places(subject: Subject) -> Found:
-    """Say which places a row sees: all, those up to its own, or a window of them."""
-    if subject.own.any():
+    """Say which keys some row does not see, without a mask, and whether the order of keys matters.
+    In self-attention, with places of one sequence, say how far a row sees (`_band`).
+    """
+    if subject.has_own_places:
         yield from _band(subject)
-        if subject.by_position:
+        if subject.depends_on_order:
             yield "position"
         return
-    seen = subject.seen
+    seen = subject.seen  # (L, S)
     hidden = (~seen).any(0).nonzero().flatten().tolist()  # keys that some row does not see
     never = int((~seen).all(0).sum())  # how many no row sees
-    # keys of another sequence, such as an encoder's, are no later than the rows that attend to
-    # them: there, a causal mask is a mistake
-    given = subject.call.given.items()
-    is_other = bool(FLAGS["other"] & words(*(name for name, text in given if "keys" in text)))
+    # the name of the argument may say that keys are another sequence's, such as an encoder's: these
+    # are no later than the rows that attend to them, so that a causal mask is a mistake
+    expressions = subject.call.expressions.items()
+    is_other = bool(FLAGS["other"] & words(*(name for name, text in expressions if "keys" in text)))
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
-    if hidden and seen.any():
+    if hidden and seen.any():  # if no row sees any, another rule says so
         is_local = subject.is_local or re.search(LOCAL, subject.docs)
+        # a few that no row sees were left out by mistake; a window leaves out more, on purpose
         is_wrong = is_causal or (0 < never <= FEW and not is_local)
-        listed_keys = ", ".join(map(str, hidden))
-        yield (
-            ("keys-hidden", listed_keys) if is_wrong else ("pattern", "neither causal nor a window")
-        )
-    if subject.by_position:
+        keys = ", ".join(map(str, hidden))
+        yield ("keys-hidden", keys) if is_wrong else ("pattern", "neither causal nor a window")
+    if subject.depends_on_order:
         yield "position"
 
 
 def windows(subject: Subject) -> Found:
-    """Places of an image that see the same others see each other, as they are in one window."""
-    if not subject.own.any() or subject.is_causal:
+    """Places of an image that see the same others see each other, as they are in one window. Yield
+    `windows-moved` if two do not: then results of windows are put elsewhere.
+
+    Images are those that the call makes of the keys. A module with a number for a window, up to
+    MOST_WINDOW, may take a sequence for an image, although rows see all of one window: it is given
+    as many places as two times two windows have.
+    """
+    if not subject.has_own_places or subject.is_causal:
         return
-    seen = subject.seen
-    if not subject.call.after:  # an image of four windows may be given as a sequence
+    seen = subject.seen  # (L, S)
+    if not subject.call.after:  # the call makes no image of the keys
         if not (seen.all() and 0 < subject.window <= MOST_WINDOW):
             return
-        with contextlib.suppress(Exception):  # it takes no other length
+        with contextlib.suppress(Exception):  # it takes no other length: then all is seen
             four = subject.draw((2 * subject.window) ** 2).unpadded
-            seen = replace(subject, given=four).seen
+            seen = replace(subject, inputs=four).seen
     for one, other in combinations(range(len(seen)), 2):
-        pair = [one, other]  # a residual connection shows each its own place
-        others = seen[pair].index_fill(1, torch.tensor(pair), False)
+        pair = [one, other]
+        # but for these two: by a residual connection each sees its own place
+        others = seen[pair].index_fill(1, torch.tensor(pair), False)  # (2, S)
         if others[0].any() and torch.equal(*others) and not seen[one, other]:
             yield ("windows-moved",)
             return
 
 
 def _band(subject: Subject) -> Found:
-    """Say which places a row of self-attention sees: at most so many before its own, and so many
-    after it.
+    """Say how far a row of self-attention sees before and after its own place: nothing if it sees
+    all places, otherwise one finding, such as `causal` or `window`.
     """
-    seen = subject.seen
+    seen = subject.seen  # (L, S)
     place, last = torch.arange(len(seen)), len(seen) - 1
     apart = place - place[:, None]  # (L, S): by how much a key's place is later than the row's own
+    # the largest distances at which any row sees a place
     before, after = -int(apart[seen].min()), int(apart[seen].max())
-    is_band = seen | (apart == 0) | (apart > after) | (apart < -before)  # no gap between the two
+    # each row sees all places that are no farther, without a gap, but for its own perhaps
+    is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
     # a causal mask that closes the row's own place leaves the first row none: it sees all instead.
-    # triu(2): places after the row's own, as the first row is cut off
+    # In `seen[1:]`, without the first row, places after a row's own begin at the diagonal 2
     if seen[0, 1:].any() and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
@@ -293,7 +332,7 @@ def _band(subject: Subject) -> Found:
         yield "causal"
     elif (before, after) == (0, last):
         yield "sees-later-only"
-    elif before == last > after:
+    elif before == last > after:  # not all later places: of a window, if a part has a number for it
         yield ("window-open", after, "after") if subject.window else ("sees-ahead", after)
     elif after == last > before:
         yield "window-open", before, "before"
@@ -302,34 +341,37 @@ def _band(subject: Subject) -> Found:
 
 
 def named(subject: Subject) -> Found:
-    """No row sees a later place if the name says that the attention is causal, and no mask decides
-    it, as one of padding alone, (B, S), cannot, or if its weights are causal: then later places
-    reach the row in another way.
+    """No row sees a later place if the name or the docstring says that the attention is causal,
+    unless it is given a mask that decides that; a mask of padding, (B, S) or lengths, cannot. Nor
+    if its weights are causal: then later places reach the row in another way.
     """
-    # as many queries as keys: it takes no other number, so they are places of one sequence
-    is_paired = subject.own.any() or subject.queries(subject.given) == subject.length
+    # as many queries as keys are drawn only where other numbers fail: they are places of one
+    # sequence, though given twice
+    is_paired = subject.has_own_places or subject.queries(subject.inputs) == subject.length
     ahead = subject.seen.triu(1)  # (L, S)
     if not is_paired or not ahead.any():
         return
     row, key = ahead.nonzero().mT
+    # how many later places a row sees at most, and how far away the farthest is
     extent = int(ahead.sum(1).max()), int((key - row).max())
-    weights, mask = subject.free.weights, subject.call.mask
+    weights, mask = subject.unmasked.weights, subject.call.mask
     is_of_lengths = subject.call.form in OF_LENGTHS
+    # two axes are documented: (B, S)
     is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
-    decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
-    if not decides and is_named_causal(subject.call.attention, padding=mask):
+    # the mask of a prefix, which lets its tokens see each other, decides as well
+    mask_decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
+    if not mask_decides and is_named_causal(subject.call.attention, padding=mask):
         yield "not-causal", "name or docstring says that it is", *extent
     elif weights and not any(one.triu(1).any() for one in weights):
         yield "not-causal", "weights are", *extent
 
 
 def required(subject: Subject) -> Found:
-    """A row sees only the places that `causal` or `window=3` allow, if that is required: a window
-    has to end at the row's own place.
+    """Yield each of the user's requirements that does not hold: `causal`, or a window such as
+    `window=3`, which holds if a row sees that many places, its own being the last.
     """
     found = {code: evidence for code, *evidence in listed(places(subject))}
-    size, _, after = found.get("window", [0, 0, 1])  # without a window, none holds
-    # a window that ends at the row's own place is causal, too
+    size, _, after = found.get("window", [0, 0, 1])  # no window: no requirement of one holds
     holds = {"causal": subject.is_causal, f"window={size}": not after}
     for name in subject.require:
         if not holds.get(name):

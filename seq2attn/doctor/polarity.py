@@ -1,4 +1,10 @@
-"""Finds the form of a mask that keeps padding out, and says what the mask means."""
+"""Finds the form of a mask that keeps padding out, and says what the mask means.
+
+A form is the expression that a call gives for its mask, such as `~valid[:, None]`, where valid
+(B, S) is True for tokens. Doubts say how unlikely it is that a call is the one that was meant: 0 is
+beyond doubt. A meaning is a reading of the arguments' names: which one is the mask, which ones are
+the keys, and so on.
+"""
 
 import contextlib
 import re
@@ -19,60 +25,68 @@ from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
 DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
-"""of a form of the mask: if none holds, the usual one was meant"""
-LEAKS = 1.0  # of any other finding
-LEFT_OUT = 5.0  # of a call without the mask that there is
+"""of a form with which the rule of padding has this finding: if no form holds, the one with the
+least doubts was meant"""
+LEAKS = 1.0  # doubts of a form with any other finding
+LEFT_OUT = 5.0  # doubts of a call without a mask, although an argument may be one
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
 def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     """Return a subject that is called with a mask, in the first form that keeps padding out, or
-    else in the least doubtful one: its `doubts` say how doubtful (see DOUBTS), and `told` what is
-    to be said of the mask. If the mask takes no form, the call stays without it, and UNSEEN is the
-    doubt. A call without a mask, although an argument may be one, is doubtful by LEFT_OUT.
+    else in the least doubtful one: its `doubts` say how doubtful (see DOUBTS), and its
+    `call_findings` what is to be said of the mask.
+
+    If the mask takes no form, the call stays without it, and its doubts are UNSEEN. If this meaning
+    has no mask, they are LEFT_OUT if an argument may be one, and otherwise 0.
     """
     mask = meaning.mask
-    if not mask and "MASK" not in subject.call.first:  # this reading has no mask
+    # no mask, neither as an argument nor in a statement before the call, such as `set_mask(MASK)`
+    if not mask and "MASK" not in subject.call.first:
+        # a mask that must be given, though, got None
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
-        return replace(subject, told=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
+        return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
-        # only where the name tells that it is such a mask is this its fault
+        # it is a fault only if the name tells that it is a mask of padding
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
-        return replace(subject, told=told, doubts=UNSEEN)
+        return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)
-    if together := _together(subject, best, meaning):
+    if together := _with_other_masks(subject, best, meaning):
         return together
-    return replace(best, told=list(_meaning(best.call, holds=not best.doubts)))
+    return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
 def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
-    """Return the subject with each form of its mask that works, up to the first that keeps padding
-    out; and what the forms before it raised that do not work.
+    """Return the subject in each form of its mask that works, with its doubts, up to the first form
+    that keeps padding out; and what the forms raised that do not work.
+
+    The forms that have the axes which a docstring names are tried, or all if none has.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     said = documented_by(subject.call.attention, mask)[1].lower()
-    is_of_truth = bool(re.search(r"\b(true|1)\b", said))
+    says_true = bool(re.search(r"\b(true|1)\b", said))
     tried: list[Subject] = []
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms so far
-    given = subject.given._replace(valid=padded(B, subject.length))
-    for form in as_said(mask, forms, meaning.said, given) or forms:
-        if _are_enough(form, codes, is_of_truth):
+    inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
+    for form in as_said(mask, forms, meaning.said, inputs) or forms:
+        if _are_enough(form, codes, says_true):
             break
-        texts = _alike(subject.call.given, form, meaning)
-        other = replace(subject.called(given=texts, mask=mask, form=form), given=given)
+        texts = _alike(subject.call.expressions, form, meaning)
+        other = replace(subject.called(expressions=texts, mask=mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for one in tried):
                 continue  # this form means what an earlier one does
-            if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
+            # a mask of another layout may have broadcast
+            if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = _of_padding(other)
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
-                # a mask may take lengths as numbers, and yet this is none of its forms
+                # what refuses other forms may take any numbers: these are none of its forms, either
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
@@ -85,64 +99,71 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     return tried, problems
 
 
-def _are_enough(form: str, codes: set[str], is_of_truth: bool) -> bool:
+def _are_enough(form: str, codes: set[str], says_true: bool) -> bool:
     """Return whether the forms so far are enough: neither this one nor a later one is worth trying.
 
-    codes: of what the rule of padding found in earlier forms. is_of_truth: a docstring says what
-    True means.
+    codes: of what the rule of padding found with earlier forms. says_true: the docstring says what
+    True or 1 means in the mask.
     """
-    if form == WORDS["of_lengths"][-1]:  # shares of the longest: if whole numbers did nothing
+    # lengths as shares of the longest, the last form: it is tried only if another did nothing
+    if form == WORDS["of_lengths"][-1]:
         return "mask-ignored" not in codes
-    # another form leaked, but added nothing: the mask is multiplied or filled
-    is_no_sum = codes and "mask-added" not in codes and (is_of_truth or "padding-leak" in codes)
+    # there were findings, but not that True added 1 to scores; and the docstring speaks of True, or
+    # padding got weight: the mask is multiplied or filled in, and no form of 0 and -inf is meant
+    is_no_sum = codes and "mask-added" not in codes and (says_true or "padding-leak" in codes)
     return bool(WORDS["added"] in form and is_no_sum)
 
 
-def _alike(given: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
-    """Return the expressions of arguments, where the mask of a second memory means what the first
-    one does in this form.
+def _alike(expressions: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
+    """Return the expressions of the arguments, with the mask of a second memory, if one is given,
+    inverted just if the mask of the first one is in this form.
     """
     second = filled(WORDS["second"]["mask"], meaning)
     no = "~" if "~" in form else ""
     return {
-        name: no + second if text.lstrip("~") == second else text for name, text in given.items()
+        name: no + second if text.lstrip("~") == second else text
+        for name, text in expressions.items()
     }
 
 
 def _of_padding(subject: Subject) -> list[str]:
-    """Return the codes that the rule of padding finds. A mask that hides all keys, where another
-    memory is left, is inverted, too.
+    """Return the codes that the rule of padding finds. If it finds none, and yet no key changes the
+    result where all are valid, then the mask hides all of them, and a second memory alone is seen:
+    it is inverted, too.
     """
     found = [code for code, *_ in listed(padding(subject))]
-    if not found and not subject.change(subject.given.unpadded.moved(ALL, "keys")).any():
+    if not found and not subject.change_with(subject.inputs.unpadded.changed_at(ALL, "keys")).any():
         return ["mask-inverted"]
     return found
 
 
-def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | None:
-    """Return what `with_mask` returns if the other masks are given, too, and that is less doubtful;
-    None if it is not. Some masks count only if another one is given, which hides nothing; and a
-    second memory has a mask of its own.
+def _with_other_masks(subject: Subject, best: Subject, meaning: Meaning) -> Subject | None:
+    """Return what `with_mask` returns if arguments that may be masks, too, are given; None unless
+    that is less doubtful. For some masks count only if another one is given, which then hides
+    nothing; and a second memory has a mask of its own.
 
-    best: the subject with the mask in its best form.
+    best: the subject with the mask in its least doubtful form.
     """
-    call, given, doubts = best.call, subject.call.given, best.doubts
-    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *given)]
-    of_keys = given[meaning.roles["keys"][0]]
-    memories = [name for name, text in given.items() if text == of_keys]
+    call, expressions, doubts = best.call, subject.call.expressions, best.doubts
+    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *expressions)]
+    of_keys = expressions[meaning.roles["keys"][0]]
+    # arguments that are given the keys: others than the first are second memories
+    memories = [name for name, text in expressions.items() if text == of_keys]
+    # text: what the others are given
     if doubts == DOUBTS["mask-ignored"]:
         text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
     elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
         text = call.form  # padding still gets through the second memory: its mask is like the first
     else:
         return None
-    if not others and len(memories) > 1:  # or it has none, and no padding either
+    if not others and len(memories) > 1:
+        # the second memory may have no mask, and no padding: it gets four keys of zeros instead
         others, text = memories[1:], of_keys.replace("keys", "(0 * keys[:, :4])")
     if others:
-        with contextlib.suppress(Exception):
-            # this calls `_together` again, which then finds no other mask
+        with contextlib.suppress(Exception):  # they take another form
+            # this calls this function again, which then finds no other mask
             together = with_mask(
-                subject.called(given={**given, **dict.fromkeys(others, text)}), meaning
+                subject.called(expressions={**expressions, **dict.fromkeys(others, text)}), meaning
             )
             if together.doubts < doubts:
                 return together
@@ -150,20 +171,23 @@ def _together(subject: Subject, best: Subject, meaning: Meaning) -> Subject | No
 
 
 def _shapes(result: Result) -> list[Any]:
-    """Return the shape of the output, and those of the weights without rows and heads. A mask of
-    the wrong layout may broadcast, and change them.
+    """Return the shape of the output, and those of the weights, (L, S), without rows of the batch
+    and heads, as heads that are all alike count as one.
     """
     return [result.output.shape, *(one.shape[2:] for one in result.weights)]
 
 
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
-    """Yield what is to be said of a mask: that it is added to scores, that True means the opposite
-    of what its docstring or its name says, or that True means padding where neither says so.
+    """Yield the finding on what a mask means, if there is one, with its evidence: the mask is added
+    to scores, True means the opposite of what its documentation or its name says, or True means
+    padding, and neither says so. That it is added is a fault, `mask-added`, if the documentation or
+    the name promises that True or False does something, and otherwise a fact, `mask-is-added`.
 
-    The form that the search found tells what the mask does: valid or ~valid, a sum of it (lengths,
-    which cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through.
+    The form that was found tells what the mask does: valid or ~valid, a sum of it (lengths, which
+    cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through in this form.
     """
     is_inverse = "~" in call.form  # True = padding
+    # what True is said to mean: padding (True), tokens (False), or nothing is said (None)
     is_padding, quoted = documented_by(call.attention, call.mask)
     by = f'its documentation, "{quoted}",'
     if is_padding is None and words(call.mask) & (MEANT | OF_TOKENS):
@@ -173,10 +197,10 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         # the caller of a layer of `transformers` has turned this mask into 0 and -inf; and what a
         # docstring says of 0 may be meant of a mask that is added
         is_usual = by == "its name" and call.mask == "attention_mask"
-        is_number = quoted.startswith("0") and is_padding  # it says that 0 is at tokens
+        is_number = quoted.startswith("0") and is_padding  # it says that 0 stands for tokens
         is_told = is_padding is not None and not is_number and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and call.form not in OF_LENGTHS:
         yield "mask-inverted", about
-    elif is_inverse and not is_padding:
+    elif is_inverse and not is_padding:  # nothing says so, or padding gets through anyway
         yield "polarity"

@@ -1,5 +1,10 @@
 """Rules of positions, and of blocks: what says that it encodes positions depends on them, and the
 size of blocks in which keys are visited changes nothing.
+
+A rule yields the code of each finding, with what the finding's text shows. B counts rows of the
+batch, H heads, L queries, S keys; in self-attention both are places of one sequence, L = S.
+Differences are shares of the largest number of a result; CLOSE is what rounding may make of equal
+results.
 """
 
 import contextlib
@@ -27,45 +32,53 @@ FAR = 0.02  # by which scores or results of equal tokens may differ, as a share 
 
 
 def positions(subject: Subject) -> Found:
-    """Self-attention that encodes positions depends on them. With rotary encodings, and with biases
-    such as ALiBi's, it depends on distances alone, and by its weights alone.
+    """Self-attention that encodes positions, as names in it say, depends on them. With rotary
+    encodings, and with biases such as ALiBi's, it depends on distances alone, by its weights alone,
+    and ALiBi's biases lower the score of a farther key.
 
     Equal tokens show that: then scores differ by positions only, and values not at all. Nothing is
-    said where positions are given as an argument, which the call sets alike for all.
+    said where positions are an argument, as the call gives all tokens the same.
     """
     names = _encodings(subject)
-    if not subject.own.any() or not names or words(*subject.arguments) & ENCODED:
+    if not subject.has_own_places or not names or words(*subject.arguments) & ENCODED:
         return
-    if not subject.by_position:
+    if not subject.depends_on_order:
         yield "positions-unused", ", ".join(sorted(names))
         return
-    keys = subject.given.keys
-    given = subject.given.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
-    equal = subject.run(given)
+    keys = subject.inputs.keys
+    inputs = subject.inputs.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
+    equal = subject.run(inputs)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return  # absolute positions are right, or there are several layers
-    # from each score to that of the next key, (H, L, S - 1)
+    # (H, L, S - 1), by how much the next key's score is higher: scores differ as the logarithms of
+    # weights do
     steps = equal.weights[0][0].log().diff(dim=-1)
-    # the same of the next query, one key further on, less these: 0 if distances alone matter
-    moved = steps[:, 1:, 1:] - steps[:, :-1, :-1]
-    steps, moved = (one.nan_to_num(0, 0, 0) for one in (steps, moved))  # of closed places
-    by = float(moved.abs().max())
+    # (H, L - 1, S - 2), the same for the next query, one key further on, less the step itself: 0 if
+    # distances alone matter
+    changes = steps[:, 1:, 1:] - steps[:, :-1, :-1]
+    # weights of 0, of closed places, have no such steps
+    steps, changes = (one.nan_to_num(0, 0, 0) for one in (steps, changes))
+    by = float(changes.abs().max())
     if by > FAR * steps.abs().max() + CLOSE:
         yield "positions-absolute", by
-    elif names & NEARER and steps.tril(-1).min() < -CLOSE:  # a nearer key has a lower score
+    # before the row's own place, where the next key is a nearer one, it has a lower score
+    elif names & NEARER and steps.tril(-1).min() < -CLOSE:
         yield "positions-reversed"
-    elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
-        # the first result alone: `equal.output` has all of them side by side
-        first = settle(subject.results(given)[subject.outputs[0]], B, subject.length)
-        by = gap(first, first[:, :1]) / float(first.abs().max())
+    # averages of equal values are equal, if the weights of a row sum to 1
+    elif subject.output_indices and gap(equal.weights[0].sum(-1), 1) < EXACT:
+        # the first result alone, (B, L, F): `equal.output` has all of them side by side
+        first = settle(subject.results(inputs)[subject.output_indices[0]], B, subject.length)
+        by = gap(first, first[:, :1]) / float(first.abs().max())  # between rows
         if by > FAR:
             yield "positions-in-values", by
 
 
 def selected(subject: Subject) -> Found:
-    """If the best keys are selected, and nothing encodes positions, their order does not matter."""
+    """If the keys with the largest scores are selected, and nothing encodes positions, the order of
+    keys does not matter. Examined only where rows see all keys, or all up to their own place.
+    """
     is_whole = subject.seen.all() or subject.is_causal
-    if not (subject.free.watch.is_selected and subject.by_position and is_whole):
+    if not (subject.unmasked.watch.is_selected and subject.depends_on_order and is_whole):
         return
     has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
     if not has_places and not words(*subject.arguments) & ENCODED:
@@ -74,71 +87,74 @@ def selected(subject: Subject) -> Found:
 
 def moved(subject: Subject) -> Found:
     """Where the order of keys matters, it is not because heads were split across places."""
-    if subject.by_position and subject.free.watch.is_moved:
+    if subject.depends_on_order and subject.unmasked.watch.is_moved:
         yield "places-mixed"
 
 
 def _encodings(subject: Subject) -> frozenset[str]:
-    """Return the words for encodings of positions, as in `words.toml`, that the names in an
-    attention contain: those of parameters, and of the parts and functions that a call runs, as what
-    does not run may be switched off.
+    """Return the words for encodings of positions (ENCODED, ROTARY and NEARER, from `words.toml`)
+    that names in an attention contain: names of parameters, and of the parts and functions that a
+    call runs, as what does not run may be switched off.
 
-    A word such as "alibi" also counts in the first line of the docstring, or in the name of a
-    buffer. Of the functions, and of the module as a whole, words such as "position" do not count.
+    For functions, and the class of the whole module, only words for rotary encodings and for biases
+    such as ALiBi's count, as "position" may mean any position; in names of buffers and the first
+    lines of docstrings, only those for such biases.
     """
     parts = {id(part): name for name, part in subject.module.named_modules()}
-    names = [name for name, _ in subject.module.named_parameters()]  # and of parts that run
+    names = [name for name, _ in subject.module.named_parameters()]  # then those of parts that run
     told = [name for name, _ in subject.module.named_buffers()]
     told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
-    run = [type(subject.module).__name__]  # and the names of functions that run
+    run = [type(subject.module).__name__]  # then the names of functions that run
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
+        """Note the name of a function that runs, and those of the part that it is a method of."""
         run.append(frame.f_code.co_name)
         part = frame.f_locals.get("self")
-        if parts.get(id(part)):  # and not the whole, whose name may mean any position
+        if parts.get(id(part)):  # a part, and not the whole, whose name in `parts` is ""
             names.extend([parts[id(part)], type(part).__name__])
 
     sys.setprofile(remember)
     try:
-        subject.call(subject.given.unpadded)
+        subject.call(subject.inputs.unpadded)
     finally:
         sys.setprofile(None)
-    # a position-wise layer encodes none
+    # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))
     of_weights = (held | words(*run)) & (ROTARY | NEARER)
     return held & ENCODED | of_weights | words(*told) & NEARER
 
 
 def blocks(subject: Subject) -> Found:
-    """The size of blocks, in which keys or queries are visited, changes no result, if it does not
-    change which places a row sees.
+    """The size of blocks, in which keys or queries are visited, changes no result. Sizes with which
+    rows see other keys are left out, as blocks are then meant to limit what a row sees.
     """
     for attention, numbers, name, value in _sizes(subject, BLOCKS):
         by = 0.0
         for size in (2, 4, subject.length):
             numbers[name] = size
-            # a new subject each time, as it keeps what it has computed once
+            # a new subject each time, as a subject keeps the results that it has computed once
             other = subject.called(attention=attention)
             with contextlib.suppress(Exception):  # sizes may have to fit
-                difference = other.difference(other.output(), subject.free.output)
+                difference = other.difference(other.output(), subject.unmasked.output)
                 if torch.equal(other.seen, subject.seen):
                     by = max(by, difference)
         numbers[name] = value  # as it was
-        # which blocks are selected may rightly depend on their size
+        # where some blocks are selected, the result may rightly depend on their size
         if by > CLOSE and not _selects(subject):
             yield "block-size", name, by
             return
 
 
 def window_size(subject: Subject) -> Found:
-    """A window has as many places as its number says, the row's own among them, if the docstring
-    counts them so, as in "window_size - 1 tokens before it".
+    """A window of self-attention has as many places as its number says, the row's own among them,
+    if the docstring counts them so, as in "window_size - 1 tokens before it".
     """
-    if not subject.own.any() or not re.search(OWN_COUNTED, subject.docs):
+    if not subject.has_own_places or not re.search(OWN_COUNTED, subject.docs):
         return
     for attention, numbers, name, value in _sizes(subject, {"window"}):
         numbers[name] = FEW
         with contextlib.suppress(Exception):  # sizes may have to fit
+            # how many places a row sees at most
             most = int(subject.called(attention=attention).seen.sum(1).max())
             if most == FEW + 1:
                 yield "window-wide", name, FEW, most
@@ -146,21 +162,24 @@ def window_size(subject: Subject) -> Found:
 
 
 def _selects(subject: Subject) -> bool:
-    """Return whether rows see some places in some draws only, as where blocks are chosen."""
-    return any(((weights == 0) & subject.seen).any() for weights in subject.free.weights)
+    """Return whether a key that a row sees for some inputs has no weight for others, as where
+    blocks of keys are selected by their scores.
+    """
+    return any(((weights == 0) & subject.seen).any() for weights in subject.unmasked.weights)
 
 
 def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:
-    """Yield the sizes with one of these words in their names: what to call, a dictionary that the
-    call takes a size from, so that another one can be set there, the name and the size. They are
-    attributes of each part, then arguments with their defaults.
+    """Yield the sizes whose names have one of the `known` words, and none for a count of them: what
+    to call, a dictionary that this call takes the size from, so that another one can be set there,
+    the name, and the size. They are attributes of each part, then arguments with whole numbers as
+    their defaults.
     """
     attention, arguments = subject.call.attention, subject.arguments.items()
     defaults = {name: one.default for name, one in arguments if type(one.default) is int}
-    given = functools.partial(attention, **defaults)
+    with_defaults = functools.partial(attention, **defaults)
     holders = [(attention, vars(part)) for part in subject.module.modules()]
-    for called, numbers in (*holders, (given, given.keywords)):
-        for name, value in list(numbers.items()):
+    for called, numbers in (*holders, (with_defaults, with_defaults.keywords)):
+        for name, value in list(numbers.items()):  # a copy, as a call may add attributes meanwhile
             is_size = type(value) is int and value > 0 and not words(name) & COUNTS
             if is_size and words(name) & known:
                 yield called, numbers, name, value

@@ -3,7 +3,8 @@
 This process runs none of them, and needs no torch. A server that has imported torch and the doctor
 forks for each of them; where nothing can be forked, each process imports them anew. A process
 leaves its answer in a folder that is made for it, with a token; what it prints goes to a file
-there. One that ends without an answer is a row like any other.
+there. Each ends as a `Row`, also one that leaves no answer. The files are called hand-ins: they may
+be broken, or written to look right.
 """
 
 import contextlib
@@ -30,9 +31,10 @@ METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
 EXAMINER = "seq2attn.doctor.examine"
 OF_LAYERS = "torch.fx.experimental.symbolic_shapes"
 """what torch's own attention imports for the first mask, in a third of a second"""
-STARTS = {"forkserver": 0.0, "spawn": 30.0}  # seconds more, for importing torch
+STARTS = {"forkserver": 0.0, "spawn": 30.0}
+"""seconds that a process gets beyond its limit, to import torch, by how it is started"""
 TICK = 0.1  # seconds between two looks at what a process prints
-PRINTED = 4000  # bytes of it that are kept
+PRINTED = 4000  # bytes of what it prints that are kept
 FILE_SIZE = 256 << 20  # bytes that a process may write to a file
 MEMORY = 2 << 30  # bytes that it may take, beyond those of torch
 
@@ -67,13 +69,16 @@ def examine_places(
     scores: str = "",
     method: str = METHOD,
 ) -> Iterator[Row]:
-    """Examine FILE:NAME each in a process of its own, and yield their rows as they end.
+    """Examine attentions, each in a process of its own, and yield their rows as they end. Processes
+    that still run when the caller stops early are ended.
 
-    places: options of `check_attention` for each. timeout: seconds for one. jobs: how many at once.
-    scores: where a function is that returns those that may be named, as "package.module:function".
+    places: by FILE:NAME, the options of `check_attention`. timeout: seconds for each. jobs: how
+    many run at once. scores: "package.module:function", a function that returns the scores that may
+    be named; by default none are. method: how processes are started, "forkserver" or "spawn".
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
+        # what the server imports once for all that it forks; OF_LAYERS saves time only for several
         preloaded = [EXAMINER, *[OF_LAYERS] * (len(places) > 1), scores.partition(":")[0]]
         context.set_forkserver_preload([*filter(None, preloaded)])
     waiting = list(places.items())
@@ -84,6 +89,7 @@ def examine_places(
                 place, options = waiting.pop(0)
                 task = {"place": place, "options": options, "scores": scores, "timeout": timeout}
                 running.append(_Child(context, task))
+            # until one ends, or it is time to look at what they print
             connection.wait([child.process.sentinel for child in running], TICK)
             for child in running.copy():
                 if row := child.row():
@@ -98,13 +104,15 @@ def examine_places(
 
 
 class _Child:
-    """A process that examines an attention. Its answer counts only with the token that it got."""
+    """A process that examines an attention, with a folder for its answer and for what it prints. An
+    answer counts only with the token that the process got.
+    """
 
     def __init__(self, context: Any, task: dict[str, Any]) -> None:
         self.task = task
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.printed = Path(self.folder.name, "printed")
-        self.printed.touch()  # for `row`, and for the process, which only opens it
+        self.printed.touch()  # `row` reads it from the first, and the process opens what is there
         self.token = secrets.token_hex(16)
         self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
         with _plain_start():
@@ -113,23 +121,25 @@ class _Child:
         self.limit = task["timeout"] + STARTS[context.get_start_method()]
 
     def row(self) -> Row | None:
-        """Return how it ended, or None if it still runs. A file of what it prints is cut short when
-        it grows, as a process that exceeds its limit would be killed.
+        """Return how it ended, or None if it still runs and has time left. When its time is up, it
+        is ended. The file of what it prints is cut short when it grows, as the system kills a
+        process whose file exceeds FILE_SIZE.
         """
-        if self.printed.stat().st_size > FILE_SIZE / 4:  # it grows on until the next look
+        if self.printed.stat().st_size > FILE_SIZE / 4:  # early, as it grows until the next look
             os.truncate(self.printed, PRINTED)
         seconds = time.monotonic() - self.began
         if seconds < self.limit and self.process.is_alive():
             return None
         self.end()
         answer = self._answer() or self._ending(seconds)
-        with self.folder, self.printed.open("rb") as file:
+        with self.folder, self.printed.open("rb") as file:  # then the folder is removed
             printed = file.read(PRINTED).decode(errors="replace")
         return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
 
     def _answer(self) -> dict[str, Any]:
-        """Return the fields of a `Row` that its process left in the file `answer`; nothing unless
-        the file is whole and has the token: a hand-in may have written one of its own.
+        """Return the fields of a `Row` that its process left in the file `answer`, or an empty
+        dictionary if there is no whole answer with the token: the examined file may have written
+        one of its own.
         """
         try:
             answer = json.loads(Path(self.folder.name, "answer").read_bytes())
@@ -143,11 +153,14 @@ class _Child:
         return answer
 
     def _ending(self, seconds: float) -> dict[str, Any]:
-        """Return the row of a process that left no answer."""
+        """Return the fields of a `Row` for a process that left no answer.
+
+        seconds: how long it ran.
+        """
         code = self.process.exitcode
         if seconds >= self.limit:
             return {"status": "hung", "text": f"no result within {self.task['timeout']:g} s"}
-        if code < 0:
+        if code < 0:  # minus the number of a signal
             return {"status": "killed", "text": f"{signal.Signals(-code).name} ended its process"}
         text = f"its process ended with exit code {code}, without a result, as by os._exit()"
         return {"status": "silent", "text": text}
@@ -162,12 +175,12 @@ class _Child:
 
 @contextlib.contextmanager
 def _plain_start() -> Iterator[None]:
-    """Let a new process import neither this one's main module nor what lies in the current
-    directory.
+    """Let a process that is started meanwhile import neither this one's main module, as
+    multiprocessing does, nor what lies in the current directory.
     """
     main, before = sys.modules["__main__"], dict(os.environ)
-    sys.modules["__main__"] = ModuleType("__main__")  # of no file that could be imported
-    os.environ["PYTHONSAFEPATH"] = "1"
+    sys.modules["__main__"] = ModuleType("__main__")  # of no file, so nothing to import
+    os.environ["PYTHONSAFEPATH"] = "1"  # leaves the current directory out of the path of imports
     try:
         yield
     finally:
@@ -180,8 +193,11 @@ def _plain_start() -> Iterator[None]:
 
 
 def _work(task: dict[str, Any], folder: str, token: str) -> None:
-    """Examine an attention, and leave the answer in the folder. What is needed after the file has
-    run, such as `os._exit`, is looked up before: the file may replace it.
+    """Examine an attention, leave the answer in the folder, with the token, and end the process.
+
+    task: `place` (FILE:NAME), `options` of `check_attention`, `scores` and `timeout`, as
+    `examine_places` takes them. What is needed after the file has run, such as `os._exit`, is
+    looked up before: the file may replace it.
     """
     import torch
 
@@ -197,7 +213,7 @@ def _work(task: dict[str, Any], folder: str, token: str) -> None:
     own, leave, bound = os.getpid(), os._exit, bind()
     try:
         report = check_attention(load_attention(place), **task["options"], scores=scores)
-        if names := replaced(bound):
+        if names := replaced(bound):  # what the doctor computes with: no finding can be trusted
             report = Report([finding("patched", ", ".join(names[:3]))], report.adapter)
         answer |= {"status": "examined", "report": asdict(report)}
     except Seq2AttnError as error:
@@ -205,16 +221,20 @@ def _work(task: dict[str, Any], folder: str, token: str) -> None:
     except BaseException as error:
         answer |= {"status": "error", "text": ending(error, place.rpartition(":")[0])}
     with contextlib.suppress(BaseException):
-        if os.getpid() == own:  # not a copy of it that the file made
+        if os.getpid() == own:  # and not a copy of this process that the file forked
             Path(folder, "answer").write_text(json.dumps(answer))
     leave(0)
 
 
 def _separate(folder: Path, timeout: float) -> None:
-    """Give the process streams of its own; where there is fork, a session, limits, and a parent of
+    """Give this process streams of its own: it reads nothing, and what it prints goes to the file
+    `printed` in the folder. Where there is fork, also give it a session, limits, and a parent of
     its own: code that ends its parent does not end the server.
+
+    timeout: seconds after which this process is killed, at the earliest.
     """
     output = os.open(folder / "printed", os.O_WRONLY | os.O_APPEND)
+    # the streams 0, 1 and 2: input, output and errors
     for stream, target in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
         os.dup2(target, stream)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
@@ -225,29 +245,33 @@ def _separate(folder: Path, timeout: float) -> None:
     if hasattr(os, "fork"):
         os.setsid()
         _limit()
-        _guard(timeout + max(STARTS.values()))  # no earlier than the parent's own limit
-        # pipes of the server and of the server's parent, which code must not write to: after
-        # `_guard`, whose parent process keeps them open until the end
+        # no earlier than the process that waits for the answer stops waiting
+        _guard(timeout + max(STARTS.values()))
+        # close the pipes of the server, and of the process that started it: the file must not write
+        # to them. After `_guard`, as the parent that it makes keeps them open until it ends
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
 def _limit() -> None:
-    """Limit the memory of this process, beyond what torch has taken, and the size of its files."""
+    """Limit the memory of this process to MEMORY bytes beyond what torch has taken, where that is
+    known, and the size of each of its files to FILE_SIZE bytes; no core is dumped.
+    """
     import resource
 
     limits = {resource.RLIMIT_FSIZE: FILE_SIZE, resource.RLIMIT_CORE: 0}
-    with contextlib.suppress(OSError):  # only Linux says what is taken already
+    with contextlib.suppress(OSError):  # only Linux has this file, which says what is taken
         lines = Path("/proc/self/status").read_text().splitlines()
         (taken,) = [int(line.split()[1]) for line in lines if line.startswith("VmData")]  # in KiB
         limits[resource.RLIMIT_DATA] = 1024 * taken + MEMORY
     for kind, most in limits.items():
-        with contextlib.suppress(OSError, ValueError):  # a lower limit is set already
+        with contextlib.suppress(OSError, ValueError):  # a lower limit holds already
             resource.setrlimit(kind, (most, most))
 
 
 def _guard(seconds: float) -> None:
-    """Fork, and return in the child only. The parent waits, and ends as the child does; after
-    `seconds` it kills both, even if nobody waits for them any more.
+    """Fork, and return in the child only. The parent waits, and ends as the child does, by the same
+    exit code or signal. After `seconds`, rounded up, it kills the child, all that this started, and
+    itself, even if nobody waits for them any more.
 
     Call it after `os.setsid`: all processes of the group are killed.
     """
@@ -257,8 +281,9 @@ def _guard(seconds: float) -> None:
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # 0: its own group
     signal.alarm(int(seconds) + 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code < 0:  # a signal ended the child: end by the same, also if Python ignores or handles it
-        with contextlib.suppress(OSError):  # SIGKILL has no handler
+    if code < 0:  # minus the number of the signal that ended the child: end by the same
+        # also if Python ignores or handles it; the handler of SIGKILL cannot be set
+        with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
         signal.pause()  # until it arrives

@@ -1,4 +1,9 @@
-"""Which argument of an attention is the query, the keys or the mask, by their names."""
+"""Which argument of an attention is the query, the keys or the mask, by their names.
+
+Words in a name tell its role, such as "keys", "mask" or "lengths" (`words.toml` lists them). A name
+such as `x` or `source` is "weak": it is the query or the keys, but does not say which. "again" is
+the role of what was made of the keys, such as projected keys; "other" that of all else.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,15 +17,17 @@ Roles = dict[str, list[str]]
 
 
 def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
-    """Yield the roles that arguments may have, the likeliest reading of their names first.
+    """Yield readings of the names of arguments, the likeliest first: the arguments by their roles,
+    without those that are left out.
 
-    names: of the arguments, and whether each must be given. said: the docstrings, which may say
+    names: the arguments, each with whether it must be given. said: the docstrings, which may say
     what shapes they have.
 
     Arguments whose names say little, such as `x` and `source`, are the query and the keys, in this
     order, unless words such as `memory`, or the name of a mask (`source_mask`), say which are the
-    keys. A single one attends to itself. The other readings are: query and keys the other way
-    round, and without keys that are optional.
+    keys. A single one is the keys, without a query: it attends to itself. Other readings are: the
+    first argument that is left is the values; query and keys the other way round; and
+    self-attention, without keys that are optional.
     """
     found, weak = _told(names, said)
     # the likeliest keys: those with a mask or lengths of their own, then those named as sources
@@ -28,16 +35,17 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     sources = masked + [name for name in weak if words(name) & SOURCES]
     rest = _guess_keys_and_query(found, weak, sources, names)
     for name in rest:
-        if names[name]:
-            # a second one of the keys is what was made of them
+        if names[name]:  # it must be given
+            # a second one that is named as keys is what was made of them
             found["again" if role_of(name) == "keys" else "other"].append(name)
     first = next(iter(rest), None)
     if first in found["other"] and first not in sources and not found["values"]:
-        # it may be the values, unless it is a second memory
+        # the first one that is left may be the values, unless it is a second memory
         others = [name for name in found["other"] if name != first]
         yield {**found, "values": rest[:1], "other": others}
     yield found
-    # the other way round, if no name says which are the keys, also not that of one mask
+    # the other way round, if no name says which are the keys: neither their own names, nor that of
+    # a mask or of lengths of just one of them
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and told <= {"weak", ""} and len(masked) != 1:
         yield {**found, "query": found["keys"], "keys": found["query"]}
@@ -45,31 +53,31 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     for optional in found["keys"]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
-            # "query" is empty, as in all self-attention: what attends to itself is the keys
+            # what would be the query is the keys, which attend to themselves
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
 
 
 def _guess_keys_and_query(
     found: Roles, weak: list[str], sources: Sequence[str], names: Mapping[str, bool]
 ) -> list[str]:
-    """Add the keys and the query to `found`, if no name told them, and return the names that are
-    left.
+    """If no name told which are the keys or the query, choose them among weak names, and add them
+    to `found`. Return the weak names that are left.
 
-    weak: names that say little. sources: those that are likely the keys. names: of all arguments,
-    and whether each must be given.
+    weak: names that say little. sources: those of them that are likely the keys, the likeliest
+    first. names: all arguments, each with whether it must be given.
     """
-    # an optional argument may be left out, unless it is the keys, or there is nothing else
+    # an optional argument is left out, unless it is likely the keys, or there is nothing else
     rest = [name for name in weak if names[name] or name in sources]
     if not rest and not (found["query"] and found["keys"]):
         rest = weak[:1]
     if not found["keys"]:
-        after_query = rest if found["query"] else rest[1:]  # the first one is the query
-        # one argument alone is the keys: it attends to itself
+        after_query = rest if found["query"] else rest[1:]  # the first one is then the query
+        # one argument alone is the keys, even if it is named as a query: it attends to itself
         found["keys"] = (list(sources) or after_query or rest or found["query"])[:1]
     rest = [name for name in rest if name not in found["keys"]]
     if not found["query"]:
         found["query"], rest = rest[:1], rest[1:]
-    if found["query"] == found["keys"]:
+    if found["query"] == found["keys"]:  # that one alone
         found["query"] = []
     return rest
 
@@ -77,22 +85,23 @@ def _guess_keys_and_query(
 def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     """Return the arguments by the role that their names, or the docstrings, tell; and the names of
     those whose role is left to be guessed: weak names, such as `x`, and a second one for a role
-    that takes only one. Others that need not be given, such as a bias, are left out. Values without
-    keys are taken for the keys.
+    that takes only one. Others that need not be given, such as a bias, are left out, but not masks
+    and lengths. Values without keys are taken for the keys.
 
-    names: of the arguments, and whether each must be given. said: the docstrings; if they say that
-    a `mask` has one axis, (B,), it is lengths.
+    names: the arguments, each with whether it must be given. said: the docstrings, which count if
+    a name tells little; if they say that a `mask` has one axis, (B,), it is lengths.
     """
     found: Roles = {role: [] for role in (*ROLES, "side")}
     lower = {name.lower() for name in names}
+    # such as h and w, where both are arguments
     sides = set().union(*(pair for pair in SIDES if pair <= lower))
     rest = []
     for name, needed in names.items():
         role = role_of(name)
         if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
-            role = "lengths"  # `n_regions`, beside an argument `regions`
+            role = "lengths"  # as `n_regions` is, beside an argument `regions`
         elif name.lower() in sides:
-            role = "side"  # of an image whose places are a sequence
+            role = "side"  # the height or width of an image whose places are given as a sequence
         elif role in ("mask", "count", "weak", ""):
             role = role_by_type(name, said) or role
         if role in ("weak", "") or (role in OF_ONE and found[role]):
@@ -106,7 +115,7 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
 
 def masks_of(found: Roles) -> list[str]:
     """Return the arguments that may say which keys are valid, the likeliest first, lengths before
-    masks; none if the only one is named after the query.
+    masks. With a query, those are left out that are named as the query's, or as a decoder's.
 
     found: the arguments by their roles.
     """
@@ -116,9 +125,11 @@ def masks_of(found: Roles) -> list[str]:
     masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
-    # a name such as `target_mask` is left out, unless it also names the keys, which the words below
-    # do not do: `tgt_key_padding_mask` is the target's
+    # a name such as `target_mask` is left out, unless it also names the keys by another word than
+    # "key": `tgt_key_padding_mask` is the target's
     of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
+    # a single one that has the name of the query in its own is the query's; of several, none is
+    # left out for that
     is_of_query = len(masks) == 1 and any(is_in(name, masks) for name in found["query"])
     return [] if is_of_query else masks

@@ -1,5 +1,9 @@
 """Rules on which everything rests: the same input gives the same result, rows of a batch are apart,
 and each row of the result follows its own query.
+
+A rule yields the code of each finding, with what the finding's text shows. B counts rows of the
+batch, H heads, L queries or rows of the output, S keys. Differences are shares of the largest
+number of a result: CLOSE is what rounding may make of equal results, TINY is less.
 """
 
 import contextlib
@@ -22,7 +26,7 @@ from seq2attn.findings.engine import Found
 DROPOUT = GUESSES["0.0"]
 """words in the names of rates of dropout"""
 SLOTS = {"slot", "slots"}
-SEED = "torch.manual_seed(0)"
+SEED = "torch.manual_seed(0)"  # a statement before a call
 
 
 class Recorder:
@@ -47,31 +51,34 @@ class Recorder:
 
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are, masks too."""
-    recorder, given = Recorder(subject.call.attention), subject.given
+    recorder, inputs = Recorder(subject.call.attention), subject.inputs
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
-        given = given.each(itemgetter(0))
-    replace(subject.call, attention=recorder, by_row=False)(given)
+        inputs = inputs.each(itemgetter(0))
+    replace(subject.call, attention=recorder, by_row=False)(inputs)
     if recorder.changed:
         yield "in-place", ", ".join(sorted(recorder.changed))
 
 
 def not_finite(subject: Subject) -> Found:
     """Results are numbers."""
-    if not subject.is_finite(subject.given.unpadded):
+    if not subject.is_finite(subject.inputs.unpadded):
         yield "not-finite", "although all keys are valid"
 
 
 def state(subject: Subject) -> Found:
-    """In evaluation the same input gives the same result, after other calls too.
+    """In evaluation mode the same input gives the same result, after other calls too.
 
-    With the same seed a difference comes from what the calls between left behind; with another
-    seed, from random numbers. Rates of dropout are raised, as most are 0 by default. A copy that
-    was never called shows what the first call left behind for good, such as its mask.
+    With the same seed a difference comes from what other calls left behind (`state`); with another
+    seed, from random numbers (`random`). Rates of dropout are raised to 0.5 meanwhile, as most are
+    0 by default, and dropout that also drops in evaluation would not be seen. A copy that was never
+    called, if there is one, shows what the first call left behind for good, such as its mask
+    (`cache`).
     """
-    if subject.call.first.startswith(SEED):
+    if subject.call.first.startswith(SEED):  # as `with_slots` sets
         yield "random-slots"
     results, other = [], subject.draw()
-    other = other._replace(valid=other.valid.flip(0))  # a mask that is kept would be another one
+    # with other padding: a mask that an earlier call left behind would be a wrong one
+    other = other._replace(valid=other.valid.flip(0))
     with dropout(subject.module, 0.5):
         for seed in (0, 0, 1):
             torch.default_generator.manual_seed(seed)
@@ -83,24 +90,26 @@ def state(subject: Subject) -> Found:
     elif (by := subject.difference(first, other_seed)) > CLOSE:
         yield "random", by
     elif subject.fresh is not None:
+        # rows of padding may be NaN in both
         fresh = subject.called(attention=subject.fresh).output(other).nan_to_num()
         if subject.difference(fresh, subject.output(other).nan_to_num()) > CLOSE:
             yield "cache"
 
 
 def with_slots(subject: Subject) -> Subject:
-    """Return a subject that draws the same slots in all calls, if it draws them as slot attention
-    does (Locatello et al. 2020): parts of it are named after slots, and other random numbers change
-    the queries in the first products of queries and keys, but not the keys.
+    """Return a subject that draws the same slots, its queries, in all calls, if it draws them as
+    slot attention does (Locatello et al. 2020): parts of it are named after slots, and with another
+    seed the scores of the first product of queries and keys change, but the keys do not. Any other
+    subject is returned as it is.
     """
     names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
-    if subject.given.query is not None or not SLOTS & words(*names):
+    if subject.inputs.query is not None or not SLOTS & words(*names):
         return subject
     drawn = []
     for seed in (0, 1):
         torch.default_generator.manual_seed(seed)
         drawn += products(subject)[:1]
-    scores, keys = zip(*drawn, strict=True) if drawn else ((), ())
+    scores, keys = zip(*drawn, strict=True) if drawn else ((), ())  # two of each, or none
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject
     return subject.called(first=f"{SEED}\n{subject.call.first}")
@@ -108,8 +117,8 @@ def with_slots(subject: Subject) -> Subject:
 
 @contextlib.contextmanager
 def dropout(module: nn.Module, rate: float) -> Iterator[None]:
-    """Set the rates of dropout in all parts of a module, until the exit: attributes between 0 and 1
-    whose names say so, in classes other than torch's, too.
+    """Set the rates of dropout in all parts of a module, also of classes that are not torch's, and
+    restore them on exit. Rates are floats from 0 to below 1 whose names say so, as `p` does.
     """
     saved = []
     for part in module.modules():
@@ -126,100 +135,117 @@ def dropout(module: nn.Module, rate: float) -> Iterator[None]:
 
 
 def one_row(subject: Subject) -> Found:
-    """It takes a batch of one row, which has the same result as in a larger batch."""
-    given = subject.given.unpadded
-    alone = given.each(lambda tensor: tensor[:1])
-    for before, after in zip(subject.results(given), subject.results(alone), strict=True):
+    """It takes a batch of one row, and results are the same as that row's in a larger batch."""
+    inputs = subject.inputs.unpadded
+    alone = inputs.each(lambda tensor: tensor[:1])
+    for before, after in zip(subject.results(inputs), subject.results(alone), strict=True):
         if before.dim() != after.dim():  # as where `squeeze()` drops an axis of length 1
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
             return
-    by = subject.difference(subject.output(alone), subject.free.output[:1])
+    by = subject.difference(subject.output(alone), subject.unmasked.output[:1])
     if by > CLOSE:
         yield "batch", f"without the others a row differs by {by:.2g}"
 
 
 def batch(subject: Subject) -> Found:
-    """What other rows of a batch hold changes nothing, with a mask as without: every second row is
-    changed, then the others. Nor does the order of rows.
+    """A row of the batch depends neither on what other rows hold nor on its place in the batch,
+    with a mask as without one: every second row is changed, then the others, then the order of all
+    is reversed.
     """
-    for given, result in subject.both:
-        before = result.output.nan_to_num()  # NaN, as in rows of padding, is not the question here
+    for inputs, result in subject.unmasked_and_masked:
+        before = result.output.nan_to_num()  # whether there is NaN, other rules say
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
-            output = subject.output(given.moved(changed, "query", "keys", "values"))
+            output = subject.output(inputs.changed_at(changed, "query", "keys", "values"))
             by = subject.differences(output.nan_to_num(), before)[others].max()
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
-        turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
-        moved = subject.difference(turned.nan_to_num(), before)
-        if moved > CLOSE:
-            text = f"they are given each other's masks: a row differs by {moved:.2g}"
-            yield ("batch-place", moved) if given.valid.all() else ("batch", text)
+        in_reverse = subject.output(inputs.each(lambda tensor: tensor.flip(0))).flip(0)
+        by_order = subject.difference(in_reverse.nan_to_num(), before)
+        if by_order > CLOSE:
+            text = f"they are given each other's masks: a row differs by {by_order:.2g}"
+            # without a mask the order did not matter: with one, only masks can be exchanged
+            yield ("batch-place", by_order) if inputs.valid.all() else ("batch", text)
             return
 
 
 def queries(subject: Subject) -> Found:
-    """A row of the result follows its own query, and no other, nor how many there are.
+    """A row of the result follows its own query, and no other, nor how many there are (`_mixed`).
+    Without queries, only what pools the keys is examined: `no-query` is a fact, and several learned
+    queries have to differ.
 
-    Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
-    Where queries also attend to each other, as in a decoder layer, they may mix. Each row may
-    follow all queries up to its own, as where positions move forward, step by step.
+    Large inputs may saturate a softmax, so small ones are tried, too, before queries count as
+    ignored. Whether rows mix is examined if there is one for each of several queries, and unless
+    queries attend to each other, as in a decoder layer: then they may.
     """
-    given = subject.given.unpadded
-    if given.query is None:
+    inputs = subject.inputs.unpadded
+    if inputs.query is None:
         if not subject.is_self:
             yield "no-query"
             yield from _pooled_alike(subject)
         return
-    if max(_of_query(subject, given), _of_query(subject, subject.small().unpadded)) < CLOSE:
+    if max(_of_query(subject, inputs), _of_query(subject, subject.draw_small().unpadded)) < CLOSE:
         yield "query-ignored"
         return
-    rows = given.query.size(1)
-    # places, if queries attend to each other, also with a sentinel or with the keys
+    rows = inputs.query.size(1)
+    # how many places queries attend to, if to each other: alone, with a sentinel, or with the keys
     among = [rows, rows + 1, rows + subject.length]
-    if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
-        yield from _mixed(subject, given.query)
+    if subject.unmasked.output.size(1) == rows > 1 and not any(map(subject.averages_over, among)):
+        yield from _mixed(subject, inputs.query)
 
 
 def _mixed(subject: Subject, query: Tensor) -> Found:
-    """Yield whether a row follows the query (B, L, Dq) of another one, or how many there are."""
-    given = subject.given.unpadded
-    reach = subject.reach(given, "query").amax(0)  # (L, L)
-    if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
+    """Yield a finding if a row follows another row's query, or how many queries there are: of
+    competing queries, if they share the keys among them, or else of mixed ones.
+
+    query (B, L, Dq): that of the subject's inputs. Each row may follow all queries up to its own,
+    as where positions move forward, step by step.
+    """
+    inputs = subject.inputs.unpadded
+    reach = subject.reach(inputs, "query").amax(0)  # (L, L) how much each row follows each query
+    # if every row follows its own query and all earlier ones, these are allowed
+    if (reach + torch.ones_like(reach).triu(1)).min() > 0:
         reach = reach.triu()
     most = float((reach - reach.diag().diag()).max())
     if most > CLOSE:
         if not _are_normalised(subject, query):
             yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
-    elif subject.seen.all():  # the last query is no later than the others
-        fewer = given._replace(query=query[:, :-1])
-        # the first result alone: another may have as many heads as these are queries
-        output = replace(subject, outputs=subject.outputs[:1]).output
-        with contextlib.suppress(Exception):  # what it is given beside them fits all
+    elif subject.seen.all():  # all rows see all keys: how many queries there are shifts no row
+        fewer = inputs._replace(query=query[:, :-1])  # without the last query
+        # the first result alone: of another, an axis of heads may be as long as these are queries
+        output = replace(subject, output_indices=subject.output_indices[:1]).output
+        with contextlib.suppress(Exception):  # another argument may have to fit all queries
             by = subject.difference(output(fewer), output()[:, :-1])
             if by > CLOSE:
                 yield "queries-mixed", by
 
 
 def _pooled_alike(subject: Subject) -> Found:
-    """What several learned queries pool differs, also if they are as they were made: 0, perhaps."""
-    given = subject.given.unpadded
-    for name in ("", *subject.zeros) if subject.outputs else ():
+    """Without a query argument, several learned queries pool the keys to several rows: the rows
+    differ, also if a parameter is 0 as it was when the module was made. Yield `queries-alike` if
+    they do not.
+    """
+    inputs = subject.inputs.unpadded
+    # "": no parameter is set to 0
+    for name in ("", *subject.zeros) if subject.output_indices else ():
         with unchanged(subject.module):
             if name:
                 subject.module.get_parameter(name).zero_()
-            (result, *_), watch = subject.raw(given)
-            other = subject.results(given.moved(ALL, "keys"))[0]
+            (result, *_), watch = subject.results_and_watch(inputs)
+            other = subject.results(inputs.changed_at(ALL, "keys"))[0]
+        # no result (B, rows, F) of several rows, which are not those of keys
         if result.dim() != 3 or len(result) != B or result.size(1) in (1, subject.length):
             return
         count, scale = result.size(1), TINY * result.abs().max()
+        # keys change nothing, or the rows differ
         if gap(result, other) < scale or gap(result, result[:, :1]) > scale:
             continue
         for weights in (use.weights for use in watch.uses):  # (N, S)
-            is_alike = (weights[:, None] - weights).abs().amax(-1) < TINY
-            distinct = int((~is_alike.tril(-1).any(1)).sum())
-            # each row has weights of its own: what was pooled is not just repeated
+            is_alike = (weights[:, None] - weights).abs().amax(-1) < TINY  # (N, N)
+            distinct = int((~is_alike.tril(-1).any(1)).sum())  # rows unlike all rows before them
+            # all distinct weights were computed `count` times, so there are as many queries, and
+            # not one whose result is repeated
             if len(weights) >= count * distinct:
                 yield "queries-alike", count, f" while {name} is 0, as it is at first" * bool(name)
                 return
@@ -227,13 +253,15 @@ def _pooled_alike(subject: Subject) -> Found:
 
 def _compete(subject: Subject) -> bool:
     """Return whether the softmax runs over the queries, and its results are then divided by their
-    sum over the keys, as in slot attention (Locatello et al. 2020). Before the division, the
-    weights of all queries sum to 1 at each key. So there is one number for each query by which they
-    can be multiplied to sum to 1 again, at many more keys than there are such numbers.
+    sum over the keys, as in slot attention (Locatello et al. 2020).
+
+    Before the division, the weights of all queries and heads sum to 1 at each key. So there is one
+    number for each query, its sum, by which weights can be multiplied to sum to 1 again at all
+    keys. Least squares find such numbers by chance only if there are few keys: LONG are drawn.
     """
     for weights in subject.run(subject.draw(LONG).unpadded).weights:
         shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
-        ones = torch.ones_like(shares[..., :1])
+        ones = torch.ones_like(shares[..., :1])  # (B, S, 1)
         sums = shares @ torch.linalg.lstsq(shares, ones).solution
         if gap(sums, 1) < CLOSE < weights.std(-1).max():  # of equal weights any numbers would do
             return True
@@ -241,38 +269,42 @@ def _compete(subject: Subject) -> bool:
 
 
 def _are_normalised(subject: Subject, queries: Tensor) -> bool:
-    """Return whether the queries are the places of an image, and normalised over all of these, as
-    where the style of another one is transferred: the same number added to all changes no weight.
+    """Return whether the queries (B, L, Dq) are the places of an image, and normalised over all of
+    these, so that they rightly mix, as where the style of another image is transferred: 1 added to
+    all of them changes no weight.
     """
-    moved = subject.run(subject.given.unpadded._replace(query=queries + 1))
-    weights = zip(subject.free.weights, moved.weights, strict=True)
-    is_image = "query.mT[:, :, None]" in subject.call.text
-    return is_image and bool(subject.free.weights) and all(gap(*both) < CLOSE for both in weights)
+    raised = subject.run(subject.inputs.unpadded._replace(query=queries + 1))
+    pairs = list(zip(subject.unmasked.weights, raised.weights, strict=True))
+    is_image = "query.mT[:, :, None]" in subject.call.text  # of one row: (B, Dq, 1, L)
+    return is_image and bool(pairs) and all(gap(*pair) < CLOSE for pair in pairs)
 
 
-def _of_query(subject: Subject, given: Inputs) -> float:
-    """Return how much other queries change the weights. What is returned counts only if no weights
-    were caught, as it may follow a query by a residual connection alone.
+def _of_query(subject: Subject, inputs: Inputs) -> float:
+    """Return by how much other queries change the weights at most, or what is returned if no
+    weights were caught: that may follow a query by a residual connection alone.
     """
-    other = given.moved(ALL, "query")
-    before, after = subject.run(given).weights, subject.run(other).weights
+    other = inputs.changed_at(ALL, "query")
+    before, after = subject.run(inputs).weights, subject.run(other).weights
     if not (before and after):
-        before, after = subject.results(given), subject.results(other)
-    return max(map(gap, before, after))  # of the pairs
+        before, after = subject.results(inputs), subject.results(other)
+    return max(map(gap, before, after))  # `gap` is the largest difference of two tensors
 
 
 def rows_mixed(subject: Subject) -> Found:
-    """A row of the last weights changes one row of the result, which may have been put elsewhere,
-    as where windows are shifted, and no other.
+    """If 1 is added to a row of weights, those of one query in the last use that matters, then one
+    row of the result changes and no other. It may be any row, as where windows are shifted.
+
+    Examined are results with a row for each of several queries. Left out are sorted queries, whose
+    weights may stand in any row, images, and layers that join neighbours, as these may mix rows.
     """
-    rows, last = subject.free.output.size(1), subject.last_use
-    has_rows = 1 < rows == subject.queries(subject.given)
-    # of sorted queries, a row of weights may be any query's
-    may_mix = subject.free.watch.is_sorted or subject.is_image or subject.joins_neighbours
+    rows, last = subject.unmasked.output.size(1), subject.last_use
+    has_rows = 1 < rows == subject.queries(subject.inputs)
+    may_mix = subject.unmasked.watch.is_sorted or subject.is_image or subject.joins_neighbours
     if last is None or not has_rows or may_mix:
         return
     for row in range(rows):
-        most, second = subject.more(last, row=row).amax(0).topk(2).values
-        if second > CLOSE:  # another row follows it, too
+        # the two rows of the result that change most
+        most, second = subject.effect_of_weights(last, row=row).amax(0).topk(2).values
+        if second > CLOSE:
             yield "rows-mixed", float(most)
             return

@@ -1,5 +1,5 @@
 """What docstrings, comments and code say of the arguments of an attention: their shapes, what True
-in a mask means, whether rows see later places.
+in a mask means, whether rows see later places. An "attention" is a module or a function.
 """
 
 import contextlib
@@ -52,13 +52,15 @@ MEANT_BY = re.compile(
 
 def documented(mask: str, text: str) -> tuple[bool | None, str]:
     """Return whether a docstring says that True in a mask means padding, and the words that say so;
-    None if it says nothing of the mask.
+    None and the empty string if it says nothing of the mask.
 
-    mask: its name. The text just after it is searched: first for a value and its meaning, as in
-    "True for tokens to ignore", then for a meaning and its value, as in "ignored where it is True".
-    What is said of False or 0, or with "not", as in "True: not attended", means the opposite.
+    mask: its name. The NEAR letters from its first occurrence are searched: first for a value and
+    its meaning, as in "True for tokens to ignore", then for a meaning and its value, as in "ignored
+    where it is True". What is said of False or 0, or with "not", as in "True: not attended", means
+    the opposite.
     """
-    # the name itself, and not `causal_mask` for `mask`; a letter or two stand in any word
+    # the name itself, and not `causal_mask` for `mask`, if it stands alone somewhere; a name of a
+    # letter or two is part of many words
     place = re.search(rf"\b{re.escape(mask)}\b", text)
     if not place and len(mask) > 2:
         place = re.search(re.escape(mask), text)
@@ -67,20 +69,22 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
         told = re.findall(r"\w+", found["meaning"].lower())
         telling = [word for word in told if word in OF_PADDING | OF_TOKENS]
         if telling:
-            # of "tokens to ignore", the second word tells
+            # the first word but "token": of "tokens to ignore", "ignore" tells
             word = min(telling, key=lambda one: one.startswith("token"))
-            # what is negated may come after it: "1: token i may not see token j"
+            # "not" counts before the word; after "token", too: "1: token i may not see token j"
             until = None if word.startswith("token") else told.index(word)
             is_negated = bool(NEGATIONS & set(told[:until]))
             is_of_false = found["value"].lower() in ("false", "0")
+            # each of the two turns the meaning around
             return (word in OF_PADDING) ^ is_negated ^ is_of_false, found[0].strip()
     return None, ""
 
 
 def axes_of(name: str, text: str) -> tuple[list[str], str]:
-    """Return the axes that docstrings (`text`) name for an argument, and the word that follows: "b"
-    and "s", and "bool", of "mask: (B, S) bool". For one that may be the query or the keys, what is
-    said of "input" counts, too. Several axes count only if one is that of the batch.
+    """Return the axes that docstrings (`text`) name for an argument, and the word after them, in
+    lower case: "b" and "s", and "bool", of "mask: (B, S) bool"; no axes and the empty string if
+    they name none. For an argument that may be the query or the keys, what is said of "input"
+    counts, too. Several axes count only if one is that of the batch.
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
     if not found and role_of(name) in ("keys", "query", "weak", ""):
@@ -88,17 +92,19 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
         found = next(filter(None, (re.search(one, text) for one in patterns)), None)
     if not found:
         return [], ""
-    apart = re.split(r",| x ", found[1])
-    axes = [axis.strip(" `*").lower() for axis in apart if axis.strip()]
+    parts = re.split(r",| x ", found[1])
+    axes = [axis.strip(" `*").lower() for axis in parts if axis.strip()]
     is_told = len(axes) == 1 or BATCH & set(axes)
     return (axes, found[2].lower()) if is_told else ([], "")
 
 
 def role_by_type(name: str, said: str) -> str:
-    """Return the role that the shape or the type of an argument tells, if docstrings (`said`) name
-    them: "lengths", "mask" or "other"; the empty string if they do not.
+    """Return the role of an argument that its shape or type tells, if docstrings (`said`) name
+    them: "mask" for bool, "other" for whole numbers such as ids, but not of a mask; the empty
+    string if they do not. A mask, or a count such as `num_tokens`, with one axis, (B,), and not
+    bool, is "lengths".
     """
-    axes, kind = axes_of(name, said)
+    axes, kind = axes_of(name, said)  # kind: the word after the shape, such as "bool" or "long"
     if len(axes) == 1 and role_of(name) in ("mask", "count") and kind not in OF_TRUTH:
         return "lengths"
     if kind in OF_TRUTH:
@@ -115,8 +121,9 @@ def docs_of(attention: Any, first: bool = False) -> str:
 
 
 def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
-    """Return what `documented` does, of the docstrings of an attention, or else of the comments in
-    its function.
+    """Return whether the docstrings of an attention, or else the comments in its function, say that
+    True in a mask means padding, and the words that say so; None and the empty string if neither
+    says anything of the mask. mask: its name.
     """
     told = documented(mask, docs_of(attention))
     if told[0] is None:
@@ -127,11 +134,12 @@ def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
 
 def unpacked(attention: Any) -> str:
     """Return the shapes of arguments that the function of an attention unpacks before it changes
-    them, as a docstring would: "x: (batch, seq, _)" for `batch, seq, _ = x.shape`.
+    them, as a docstring would, a line for each: "x: (batch, seq, _)" for `batch, seq, _ = x.shape`.
     """
     source, lines = source_of(attention), []
     for found in UNPACKED.finditer(source):
         axes, name = found.groups()
+        # nothing is assigned to it before
         if not re.search(rf"\b{name}\b[\w, ]* = ", source[: found.start()]):
             lines.append(f"{name}: ({axes})")
     return "\n".join(lines)
@@ -145,16 +153,19 @@ def source_of(attention: Any) -> str:
 
 
 CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}
+"""words with which a line speaks of a choice, as in "optionally causal" """
 
 
 def is_named_causal(attention: Any, padding: str = "") -> bool:
     """Return whether the name of an attention, or the first line of its docstring, says that it is
-    causal, and nothing that it is given, a mask or a flag, can decide that. padding: an argument
-    that cannot, although it is a mask.
+    causal, and nothing else can decide that: no flag such as `causal`, as an attribute or for the
+    constructor, and no mask or bias for a call.
+
+    padding: the argument that is a mask of padding, which cannot decide it; "" for none.
     """
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     told = words(getattr(owner, "__name__", ""))
-    # the first line does not count if it may speak of a choice, as "optionally causal" does
+    # the words of the first line, which do not count if it speaks of a choice
     line = {*re.findall(r"[a-z]+", (owner.__doc__ or "").strip().partition("\n")[0].lower())}
     if not line & CHOICES:
         told |= line
@@ -162,7 +173,7 @@ def is_named_causal(attention: Any, padding: str = "") -> bool:
     is_said = bool(told & {"causal", "autoregressive"})
     if not is_said or told & NEGATIONS or "causal" in words(*flags):
         return False
-    given = arguments_of(attention)
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in given.values())
-    others = words(*(name for name in given if name != padding))
+    arguments = arguments_of(attention)
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in arguments.values())  # `**kwargs`
+    others = words(*(name for name in arguments if name != padding))
     return not takes_any and not others & {*ROLES["mask"], "bias", "causal"}

@@ -1,4 +1,9 @@
-"""Finds by what the products of queries and keys are multiplied before a softmax."""
+"""Finds by what the products of queries and keys are multiplied before a softmax.
+
+q and k are a query and a key of one head. B counts rows of the batch, H heads, L queries, S keys, D
+the width of q and k. N stands for B, H and L in some order. A rule yields the code of each finding,
+with what the finding's text shows.
+"""
 
 import itertools
 from collections.abc import Collection, Iterator
@@ -16,14 +21,16 @@ from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
-"""of the second operand"""
+"""operations, with the power of their second operand: x / y is x times y to the power of -1"""
 EVEN = 1e-3  # by which norms of normalised keys may differ
 COPIES = {aten.clone, aten._to_copy, aten.repeat}
+"""operations whose result holds the same numbers as their operand"""
 
 
 class Products(TorchDispatchMode):
     """Records q · k, as if q and k had not been multiplied by numbers before: all matrix products
-    whose rows are as long as there are keys. Those with parameters are recorded as nan.
+    whose rows are as long as there are keys. A product with a parameter, as in a linear layer, is
+    recorded as nan, which matches no weights.
 
     length: of the keys. constant: where parameters lie in memory.
     """
@@ -38,15 +45,15 @@ class Products(TorchDispatchMode):
         itself: while it is kept, no other one lies there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation of torch. If it is a product, record it; otherwise remember by what
-        factor its result was multiplied.
+        """Call an operation of torch, and return its result. If it is a product of matrices, record
+        it; if it multiplies, divides or copies, remember the factor of its result.
         """
         kind = getattr(func, "overloadpacket", None)
         result = func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             start = PRODUCTS[kind]
-            left, right = args[start : start + 2]
-            # anew, as the result may have a third operand added
+            left, right = args[start : start + 2]  # its two operands
+            # computed once more, without factors, and without a third operand that may be added
             product = left @ right / (self._factor(left) * self._factor(right))
             # either operand may be the keys, in q @ k.mT as in k @ q.mT
             for rows, keys in ((product, right.mT), (product.mT, left)):
@@ -60,7 +67,9 @@ class Products(TorchDispatchMode):
         return result
 
     def _factor(self, operand: Any) -> float:
-        """Return a number itself, or that by which a tensor was multiplied; nan of parameters."""
+        """Return a number itself, or that by which a tensor was multiplied, 1 by default; nan for
+        parameters.
+        """
         if not isinstance(operand, Tensor) or operand.numel() == 1:
             return float(operand)
         place = place_of(operand)
@@ -72,68 +81,79 @@ Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
 
 
 def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
-    """Return what `Products` finds in a call."""
+    """Return each q · k (N, S) of a call without padding, with its keys (..., S, D): see
+    `Products`.
+    """
     watch = Products(subject.length, subject.constant)
     with watch:
-        subject.call(subject.given.unpadded)
+        subject.call(subject.inputs.unpadded)
     return watch.found
 
 
 def shared(subject: Subject) -> Found:
     """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
-    as many pairs of heads share values as share keys, but other ones. Which product of keys belongs
-    to which use is not known, so any may: with other counts, it is another use's.
+    as many pairs of heads share values as share keys, but other pairs.
+
+    Which product of queries and keys belongs to which use of weights and values is not known, so
+    each is compared with each; with another number of pairs, it belongs to another use.
     """
-    for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
-        of_keys, of_values = map(_alike, (keys, use.values))
+    for use, (_, keys) in itertools.product(subject.unmasked.uses, products(subject)):
+        of_keys, of_values = map(_alike, (keys, use.values))  # pairs of heads, (N, N)
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
             return
 
 
 def repeated(subject: Subject) -> Found:
-    """Heads in a list are modules of their own: one and the same gives all of them one result.
+    """Heads in an `nn.ModuleList` are modules of their own. It is a mistake if the list holds a
+    module several times, and all uses have the same weights.
 
-    The same layer one after the other, which shares its parameters on purpose, has other weights
-    each time.
+    A layer that is applied several times, and shares its parameters on purpose, has other weights
+    each time, as its input is another one.
     """
     lists = (part for part in subject.module.modules() if isinstance(part, nn.ModuleList))
     if any(len(one) > len({*one}) for one in lists):
-        weights = [use.weights for use in subject.free.uses]
+        weights = [use.weights for use in subject.unmasked.uses]
         if len(weights) > 1 and all(torch.equal(weights[0], other) for other in weights):
             yield "heads-repeated", len(weights)
 
 
 def normalised(subject: Subject) -> Found:
-    """Keys are normalised over their features, and not over the heads, if at all."""
+    """Keys are normalised over their features, if at all, and not over the heads."""
     for _, keys in products(subject):
-        if keys.dim() != 3 or len(keys) % B or len(keys) == B:  # or one head alone
+        # not (B H, S, D), or with one head alone
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
             continue
         # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
             squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
-            # even weights, which multiply values, are all equal, too
+            # but if the keys themselves are all equal, they are even weights that multiply values.
+            # `gap` is the largest difference
             if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
                 yield "heads-normalised"
                 return
 
 
 def _alike(heads: Tensor) -> Tensor:
-    """Return (N, N) which heads hold the same numbers. N counts heads of all rows of a batch."""
+    """Return (N, N) which heads hold the same numbers, N counting heads of all rows of the batch.
+
+    heads: (N, S, D).
+    """
     return (heads[:, None] == heads).flatten(2).all(2)
 
 
 def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
-    """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
-    the number of heads, and whether keys are normalised: then any factor may be right.
+    """Yield, for each use of weights (B, H, L, S), the factor of q · k before its softmax, the
+    width of q and k, the number of heads, and whether keys are normalised: then any factor may be
+    right. A use whose weights follow from no recorded product is left out.
 
-    The logarithms of the weights of a call without padding (`free`) are compared with the products
-    that were recorded. What the softmax takes away, and what is added at each place alike in all
-    rows of the batch, such as a position bias, is removed from both.
+    The logarithms of the weights of a call without padding (`unmasked`) are compared with the
+    products that were recorded. Removed from both is what the softmax takes away, a number for each
+    query, and what is added at each place alike in all rows of the batch, such as a position bias.
     """
-    queries, recorded = subject.queries(subject.given.unpadded), products(subject)
-    for weights in subject.free.weights:
-        seen = (weights > 0).all(0)  # (H, L, S)
+    queries, recorded = subject.queries(subject.inputs.unpadded), products(subject)
+    for weights in subject.unmasked.weights:
+        seen = (weights > 0).all(0)  # (H, L, S) keys with weight in all rows of the batch
         logs = _without_offsets(weights.log(), seen)
         # which of the products were the scores, and in which order, is not known: all are tried
         for (scores, keys), order in itertools.product(recorded, orders_of(weights.size(1))):
@@ -142,7 +162,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
             product = arrange(scores, order, B, queries)  # (B, H, L, S), if this is the order
             if product.shape != weights.shape:
                 continue
-            if factor := factor_of(_without_offsets(product, seen), logs):
+            if factor := factor_of(_without_offsets(product, seen), logs):  # None: no factor fits
                 norms = keys.norm(dim=-1)
                 is_normed = gap(norms / norms.mean(), 1) < EVEN
                 yield factor, keys.size(-1), weights.size(1), is_normed
@@ -150,8 +170,10 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
 
 
 def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:
-    """Return numbers (B, H, L, S) as (B H, L, S), without their mean over the rows of the batch and
-    that over the keys that are seen; 0 for others, whatever stands there.
+    """Return numbers (B, H, L, S) as (B H, L, S), less their mean over the rows of the batch, and
+    then less that over the keys that are seen; 0 for keys that are not.
+
+    seen: (H, L, S).
     """
     numbers = numbers.double().masked_fill(~seen, 0)
     numbers = numbers - numbers.mean(0)

@@ -1,5 +1,10 @@
 """Finds how an attention is called: names of arguments say what they may be, and the forms that may
 be meant are tried, the usual ones first.
+
+A meaning is a reading of the arguments' names, with widths and a length of inputs (`Meaning`). Its
+layouts are those of queries and keys, such as "heads", split into heads. A form is the expression
+that a call gives for an argument. A call is doubtful if another one is likelier to be the one that
+was meant; 0 doubts are none.
 """
 
 import contextlib
@@ -27,11 +32,12 @@ from seq2attn.doctor.words import FLAGS, role_of, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-MOST = 1000  # calls that fail
+MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
-ALIKE = 6  # errors that are all the same
-ENOUGH = 4  # doubtful calls of a layout
+ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
+ENOUGH = 4  # doubtful calls of a layout that are found before the next layout
 Problem = tuple[Call, Roles, Exception]
+"""a call that failed, the roles of the arguments in it, and what it raised"""
 ROUNDS = 3  # of widths that errors ask for
 ASKED = re.compile(
     r"multiplied \(\d+x(\d+) and (\d+)x"  # the width that it was given, and the one it needs
@@ -43,15 +49,16 @@ ASKED = re.compile(
 
 def find_subject(attention: Any, widths: Sequence[Widths], rounds: int = 0) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
-    widths that it takes. If it takes none, those are tried that its errors ask for, so many rounds
-    of them. Raises `Seq2AttnError` if there is none.
+    widths that it takes. If it takes none, the widths are tried that its errors ask for, up to
+    `rounds` times. Raises `Seq2AttnError`, with a call to edit, if no call works.
     """
-    problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
+    problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
     subject = _found(attention, widths, problems)
     if subject is not None:
         return subject
-    (_, *sizes), problem = max(problems.items(), key=lambda one: _progress(one[1]))
-    asked = [*_asked(problem, sizes)]
+    # the call that came farthest
+    (_, *shapes), problem = max(problems.items(), key=lambda one: _progress(one[1]))
+    asked = [*_widths_asked_for(problem, shapes)]
     if asked and rounds:
         return find_subject(attention, asked, rounds - 1)
     raise _refusal(*problem)
@@ -60,14 +67,15 @@ def find_subject(attention: Any, widths: Sequence[Widths], rounds: int = 0) -> S
 def _found(
     attention: Any, widths: Sequence[Widths], problems: dict[Any, Problem]
 ) -> Subject | None:
-    """Return an attention with the call that was found; None if there is none. What calls raise is
-    added to `problems`.
+    """Return an attention with the call that was found; None if none works. What calls raise is
+    added to `problems`, by the text of the call and the shapes of its inputs.
 
-    A call that works is put aside while other roles of the names may fit better: if no weights were
-    caught, or if another argument may be the mask. If its mask takes no form, queries and keys
-    split into heads are tried, too: some masks fit only these. The least doubtful call wins: 0 is
-    beyond doubt, and UNSEEN or more says that its mask took no form.
+    The first call without doubts is returned at once. One with doubts is put aside while other
+    meanings of its group may fit better: if no weights were caught, say, or if another argument may
+    be the mask. If its mask takes no form, which is UNSEEN doubts, queries and keys split into
+    heads are tried, too, as some masks fit only these. In the end the least doubtful call counts.
     """
+    # of a module with lazy parameters, which the first call makes, a copy would make other ones
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     put_aside: list[Subject] = []
@@ -78,7 +86,7 @@ def _found(
             continue
         for meaning in group:
             may_fit = taken == meaning.widths
-            if taken is None:
+            if taken is None:  # any widths may fit, until too many calls with them have failed
                 may_fit = len(widths) == 1 or failed[meaning.widths] < MOST_OF_WIDTHS
             most = MOST * (1 + len(put_aside))  # a call that worked earns as many more
             if not may_fit or _is_hopeless(problems.values(), most):
@@ -89,44 +97,47 @@ def _found(
             subject = subject and _with_its_mask(subject, meaning)
             if subject is None:
                 continue
-            if _has_rows_of_keys(subject):
+            if _has_rows_of_keys(subject):  # query and keys may be the other way round
                 group += _turned(meaning, group)  # which this loop comes to in the end
             if not subject.doubts:
                 return _untouched(subject)
             taken = meaning.widths
             put_aside.append(subject)
-        # unless no mask took a form, the best of a group will do
+        # the best of a group will do, unless its mask took no form
         if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
             break
     return _untouched(least_doubtful(put_aside)) if put_aside else None
 
 
 def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
-    """Return a subject that is called with its mask, with its doubts; None if an argument was taken
-    for the mask that is none.
+    """Return a subject that is called with its mask, with its doubts; None if the mask was a guess,
+    and does not do what a mask does.
     """
     subject = with_mask(subject, meaning)
     doubts = subject.doubts
     if meaning.is_guess and doubts:
         return None
+    # nothing else can be the mask: it took a form, and what is wrong with it is its fault
     if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
-        doubts = 0  # nothing else can be the mask
+        doubts = 0
     return replace(subject, doubts=doubts + lacks(subject))
 
 
-def _asked(problem: Problem, sizes: Sequence[Sequence[int]]) -> Iterator[Widths]:
-    """Yield the widths of query and keys that the error of a call asks for: one of them as much
-    wider or narrower as it says. A query whose name tells nothing stays as wide as it is.
+def _widths_asked_for(problem: Problem, shapes: Sequence[Sequence[int]]) -> Iterator[Widths]:
+    """Yield the widths of query and keys that the error of a call asks for: either the keys, or
+    else the query, as much wider or narrower as the error says. The query alone is changed only if
+    its name tells that it is one.
 
-    sizes: of what the call was given: of the query, if there is one, the keys and `valid`.
+    shapes: of the call's inputs: of the query, if there is one, then the keys and `valid`.
     """
     _, roles, error = problem
     found = ASKED.search(error_text(error))
     if found is None:
         return
     first, second = (int(one) for one in found.groups() if one)
-    more = first - second if found["wanted"] else second - first  # than it was given
-    of_query, of_keys = sizes[0][-1], sizes[-2][-1]  # `valid` is the last
+    # how much more than it was given; the error names the wanted width first, or last
+    more = first - second if found["wanted"] else second - first
+    of_query, of_keys = shapes[0][-1], shapes[-2][-1]  # without a query, the keys are the first
     if of_keys + more > 0:
         yield (of_query if roles["query"] else of_keys + more), of_keys + more
     if of_query + more > 0 and any(map(role_of, roles["query"])):
@@ -136,31 +147,34 @@ def _asked(problem: Problem, sizes: Sequence[Sequence[int]]) -> Iterator[Widths]
 def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: dict[Any, Problem]
 ) -> Subject | None:
-    """Return the attention with the first call that is beyond doubt (see `_doubts`), or else with
-    the least doubtful one; None if none works. What calls raise is added to `problems`.
+    """Return the attention with the first call of this meaning that is beyond doubt (see
+    `_doubts`), or else with the least doubtful one; None if none works. What calls raise is added
+    to `problems`, by the text of the call and the shapes of its inputs.
 
-    fresh: a copy that was never called; None if the first call makes parameters.
+    fresh: a copy of the attention that was never called; None if the first call makes parameters.
     """
     module = module_of(attention)
     found: list[Subject] = []
-    for calls, inputs in calls_of(attention, meaning):
-        sizes = [tensor.shape for tensor in inputs if tensor is not None]
+    for calls, inputs in calls_of(attention, meaning):  # for each layout
+        shapes = [tensor.shape for tensor in inputs if tensor is not None]
         messages: list[str] = []  # of errors
         most = len(found) + ENOUGH
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
-            key = call.text, *sizes
+            key = call.text, *shapes
             try:
                 if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
                 subject = _working(Subject(call, module, inputs.unpadded, fresh), meaning)
                 subject = replace(subject, doubts=_doubts(subject))
             except Exception as error:
-                traceback.clear_frames(error.__traceback__)  # which hold tensors
+                traceback.clear_frames(error.__traceback__)  # frames hold tensors
                 problems[key] = call, meaning.roles, error
                 messages.append(error_text(error))
                 are_alike = len(messages) == ALIKE and len(set(messages)) == 1
-                if are_alike and "bool" not in messages[0].lower():  # a mask may have to be numbers
-                    break  # the forms, which are all that differs, are not the cause: next layout
+                # the layout is the cause, and not the forms, which are all that differs; but if the
+                # error is about bool, a later form of a mask is of numbers
+                if are_alike and "bool" not in messages[0].lower():
+                    break
                 continue
             if not subject.doubts:
                 return subject
@@ -171,35 +185,42 @@ def _called(
 
 
 def _working(subject: Subject, meaning: Meaning) -> Subject:
-    """Return a subject with what a few calls show (`observed`). Raises what they raise, and
-    `ValueError` where another reading is likelier: if what may be left out, or has a name that does
-    not tell that it is the query or the keys, changes nothing; or if places are mixed with heads at
-    a length that was a guess.
+    """Return a subject with what a few calls show (`observed`); where one call leaves something
+    behind that changes the next, each call will be one of a copy (`is_anew`).
+
+    Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
+    that may be left out, or whose name tells nothing, is read as the query or the keys and changes
+    nothing; if no token reaches another one, and the batch was left out; or if places are mixed
+    with heads at a length that was a guess.
     """
-    subject, given = observed(subject), subject.given
+    subject, inputs = observed(subject), subject.inputs
 
     def fresh_output(inputs: Inputs) -> Tensor:
-        """What it gives without what earlier tries left behind, which may hide that this fails."""
+        """Return its output without what earlier calls left behind, which may hide that it fails or
+        ignores its inputs.
+        """
         return _untouched(subject).output(inputs)
 
-    before = fresh_output(given)
-    if subject.call.by_row and subject.is_apart:
+    before = fresh_output(inputs)
+    if subject.call.by_row and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch")
-    if subject.length != S and subject.free.watch.is_moved:
+    if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
         for name in meaning.roles[role][:1]:
-            is_told = meaning.names[name] and role_of(name)
-            if not is_told and torch.equal(fresh_output(given.moved(ALL, role)), before):
+            is_told = meaning.names[name] and role_of(name)  # it must be given, and its name tells
+            if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
-    if subject.fresh is not None and not torch.equal(subject.output(given), before):
+    if subject.fresh is not None and not torch.equal(subject.output(inputs), before):
         # what one call leaves behind must not decide whether another form fits
         return _untouched(subject).called(is_anew=True)
     return subject
 
 
 def _untouched(subject: Subject) -> Subject:
-    """Return a subject without what the calls of the search left behind in its module."""
+    """Return a subject without what calls left behind in its module: with a new copy of the one
+    that was never called, if there is one.
+    """
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
@@ -208,58 +229,63 @@ def _untouched(subject: Subject) -> Subject:
 
 
 def with_all(subject: Subject) -> Subject:
-    """Return a subject that is asked for all it can return, such as weights if there is an argument
-    `need_weights=False`, or a cache. It is left as it was if that changes its output.
+    """Return a subject whose call asks for all it can return, such as weights, by True for an
+    argument `need_weights=False`, or a cache. It is returned as it was if there is no such
+    argument, if that call fails, or if it changes the output.
     """
-    given = dict(subject.call.given)
+    expressions = dict(subject.call.expressions)
     for name, argument in subject.arguments.items():
         if argument.default is False and words(name) & FLAGS["asks"]:
-            given[name] = "True"
-    if given != subject.call.given:
+            expressions[name] = "True"
+    if expressions != subject.call.expressions:
         with contextlib.suppress(Exception):
-            asked = observed(subject.called(given=given))
-            # the first tensors: the output, with what was asked for behind it
-            if torch.equal(asked.results(subject.given)[0], subject.results(subject.given)[0]):
+            asked = observed(subject.called(expressions=expressions))
+            # the first of the tensors is the output, with what was asked for behind it
+            if torch.equal(asked.results(subject.inputs)[0], subject.results(subject.inputs)[0]):
                 return asked
     return subject
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
-    """Return an attention that is called as that of a subject, with inputs of another width."""
-    module, given = module_of(attention), subject.draw(width=width)
+    """Return an attention that is called as that of a subject is, with inputs of another width."""
+    module, inputs = module_of(attention), subject.draw(width=width)
     called = subject.called(attention=attention)
-    return observed(replace(called, module=module, given=given, fresh=None))
+    return observed(replace(called, module=module, inputs=inputs, fresh=None))
 
 
 def _doubts(subject: Subject) -> float:
-    """Return how doubtful a call is, 0 if not at all: it is if it lacks something, rows of the
-    batch mix, or there is NaN. Only what a wrong layout does counts, not what a fault does:
-    otherwise the search would find the call that hides a fault.
+    """Return how doubtful a call is, 0 if not at all: what it `lacks`, 2 more for mixed rows of the
+    batch, and 2 more for NaN or infinity. Only what a wrong layout does counts, not what a fault
+    does: otherwise the search would find the call that hides a fault.
     """
     return lacks(subject) + 2 * len([*batch(subject), *not_finite(subject)])
 
 
 def lacks(subject: Subject) -> float:
     """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
-    and 1 more if the output has not one row for each query.
+    and 1 more if the output has not one row for each query, or has one for each key.
     """
-    result = subject.free
+    result = subject.unmasked
     no_weights = not result.weights and not result.uses
-    has_rows = result.output.size(1) == subject.queries(subject.given)
+    has_rows = result.output.size(1) == subject.queries(subject.inputs)
     return 2.0 * no_weights + (not has_rows or _has_rows_of_keys(subject))
 
 
 def _has_rows_of_keys(subject: Subject) -> bool:
-    """Return whether a result of cross-attention has a row for each key, and not for each query."""
-    given = subject.given.unpadded
-    results = enumerate(subject.results(given))
-    shapes = [one.shape for index, one in results if index not in subject.shown]
-    is_cross = given.query is not None and subject.length != subject.queries(given)
+    """Return whether all that cross-attention returns, beside weights, has an axis as long as there
+    are keys: a row for each key, and not for each query.
+    """
+    inputs = subject.inputs.unpadded
+    results = enumerate(subject.results(inputs))
+    shapes = [one.shape for index, one in results if index not in subject.weight_indices]
+    is_cross = inputs.query is not None and subject.length != subject.queries(inputs)
     return is_cross and bool(shapes) and all(subject.length in shape for shape in shapes)
 
 
 def _turned(meaning: Meaning, group: Sequence[Meaning]) -> list[Meaning]:
-    """Return a meaning with query and keys the other way round, unless the group has it already."""
+    """Return a meaning with query and keys the other way round, once for each argument that may
+    then be the mask; none if a meaning of the group has these roles already.
+    """
     roles = meaning.roles
     roles = {**roles, "query": roles["keys"], "keys": roles["query"]}
     if any(other.roles == roles for other in group):
@@ -271,13 +297,15 @@ def _turned(meaning: Meaning, group: Sequence[Meaning]) -> list[Meaning]:
 
 
 def _is_hopeless(problems: Collection[Problem], most: int) -> bool:
-    """Return whether no other call is worth trying: none repairs a NameError."""
+    """Return whether no other call is worth trying: more than `most` have failed, or one raised a
+    NameError, which no call repairs.
+    """
     return len(problems) > most or any(type(error) is NameError for *_, error in problems)
 
 
 def _progress(problem: Problem) -> tuple[bool, int]:
-    """Return how far a call came: whether to a NameError, which no layout causes, and to which line
-    of the attention's function. Compared so, the right layout gets farthest.
+    """Return how far a call came, to be compared: whether to a NameError, which no layout causes,
+    and to which line of the attention's file. The right layout gets farthest.
     """
     call, _, error = problem
     return type(error) is NameError, next(iter(_lines(call, error)), 0)  # 0: it raised before
@@ -292,19 +320,24 @@ def _lines(call: Call, error: Exception) -> list[int]:
 
 
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
-    """Say why it cannot be called, with a call to edit."""
+    """Return the error that says why an attention cannot be called: as it is not known what some of
+    its arguments are, or else what its likeliest call raised, and in which line. Its hint is a call
+    to edit, with `___` for arguments that are not known.
+
+    call: the one that came farthest. of_names: the roles of its arguments. error: what it raised.
+    """
     inputs = of_names["query"] + of_names["keys"]
-    unknown = [name for name in (*call.given, call.mask) if name and name not in inputs]
+    unknown = [name for name in (*call.expressions, call.mask) if name and name not in inputs]
     unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
-    if isinstance(error, NotImplementedError):  # no call helps
+    if isinstance(error, NotImplementedError):  # another call does not help
         return Seq2AttnError(f"the attention cannot be called: {why}", hint="Write it first.")
-    # the usual form of the likeliest mask: the form that was tried last failed, as all others did
+    # of the likeliest mask, the usual form is shown, as all forms failed that were tried
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
-    given = {**call.given, **dict.fromkeys(unknown, "___")}
-    call = replace(call, given=given, mask=mask, form="valid" if mask else "None")
+    expressions = {**call.expressions, **dict.fromkeys(unknown, "___")}
+    call = replace(call, expressions=expressions, mask=mask, form="valid" if mask else "None")
     hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
     return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

@@ -1,4 +1,8 @@
-"""Rule of a cache: decoding in steps, with what earlier steps left, gives what the whole gives."""
+"""Rule of a cache: decoding in steps, with what earlier steps left, gives what the whole gives.
+
+A cache is what a call of a step leaves for the next one: it is returned, or it is an argument that
+the call fills.
+"""
 
 import contextlib
 import copy
@@ -25,26 +29,28 @@ EMPTY: tuple[Any, ...] = (None, {})
 
 def decoding(subject: Subject) -> Found:
     """Decoding in steps with a cache, after a prompt and from the first token on, gives what a call
-    with the whole sequence gives. If steps of several tokens alone do not, that is only a care.
+    with the whole sequence gives: otherwise that is `decoding`, or `decoding-several`, which weighs
+    less, if only steps of several tokens differ.
 
-    Examined is causal attention that needs nothing but a mask and positions beside its cache.
+    Examined is causal attention with one cache, and with no other argument that the call leaves
+    out, but flags and masks; `cache-not-examined` says that this is another one.
     """
-    caches, others = [], []  # others: that a call leaves out
+    caches, others = [], []  # arguments for caches, and others that the call leaves out
     for name, argument in subject.arguments.items():
-        # flags keep their defaults, and masks hide nothing
+        # these may be left out: flags keep their defaults, and without masks nothing is hidden
         if isinstance(argument.default, bool) or words(name) & ROLES["mask"]:
             continue
         if words(name) & CACHES:
             caches.append(name)
-        elif name not in (*subject.call.given, subject.call.mask):
+        elif name not in (*subject.call.expressions, subject.call.mask):
             others.append(name)
     if not caches:
         return
-    by = None  # the three differences of `_apart`
+    by = None  # the three differences; None if decoding fails with each of EMPTY
     if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
-            with contextlib.suppress(Exception):  # of a cache in another form
-                by = _apart(subject, caches[0], start)
+            with contextlib.suppress(Exception):  # the cache has another form
+                by = _differences(subject, caches[0], start)
                 break
     if by is None:
         yield "cache-not-examined", ", ".join(caches)
@@ -54,13 +60,16 @@ def decoding(subject: Subject) -> Found:
         yield "decoding-several", caches[0], by[0]
 
 
-def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
+def _differences(subject: Subject, cache: str, start: Any) -> list[float]:
     """Return how much the output of steps differs from that of the whole sequence, as a share of
-    its largest number, in three cases: all other tokens in one step after a prompt; one by one
-    after a prompt; and one by one from the first on.
+    its largest number, in three cases: after a prompt of PROMPT tokens all others in one step;
+    after it the others one by one; and all tokens one by one. Raises what a call raises.
 
-    The first is 0 if a step takes one token only. If a step masks some weights among its tokens, it
-    is meant to take several: then the first difference counts as one of the second case, too.
+    The first is 0 if a step of several tokens fails, as a step may take one token only. If such a
+    step masks some weights, it is meant to take several: then the second difference is at least as
+    large as the first.
+
+    cache: the name of its argument. start: what is given for it in the first step.
     """
     length = subject.length
     rest = length - PROMPT
@@ -68,8 +77,7 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
     gaps = [0.0]
     for lengths in ([PROMPT, *[1] * rest], [1] * length):
         gaps.append(gap(whole, _joined(subject, cache, start, lengths)))
-    watch = Watch(length, rest)  # of the second step, which sees all keys
-    # a step of several tokens may be refused: then its difference stays 0
+    watch = Watch(length, rest)  # records weights over all keys: those of the second step
     with contextlib.suppress(Exception), watch:
         gaps[0] = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
         if any((use.weights == 0).any() for use in watch.uses):
@@ -79,18 +87,20 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
 
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
     """Return the output (B, S, F) of steps of these lengths, joined. Each step is given the cache
-    that the one before it returned, or filled. A step returns its output first. Its cache is the
-    last thing in what it returns that is not a tensor; weights, which are one, may follow.
+    that the one before it returned, or filled: a cache is returned if `start`, which stands for it
+    in the first step, is None. A step returns its output first, then its cache: the last thing that
+    is not a tensor, as weights, which are one, may follow. Raises `ValueError` without a cache.
 
-    start: what stands for the cache before the first step.
+    cache: the name of its argument.
     """
-    texts = {name: text for name, text in subject.call.given.items() if name != cache}
-    given, left, outputs, first = subject.given.unpadded, copy.copy(start), [], 0
-    for keys in torch.split(given.keys, [*lengths], dim=1):
+    texts = {name: text for name, text in subject.call.expressions.items() if name != cache}
+    # left: the cache that the step before left; first: the first place of the step
+    inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
+    for keys in torch.split(inputs.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})
-        step = given._replace(keys=keys, valid=given.valid[:, : keys.size(1)])
+        step = inputs._replace(keys=keys, valid=inputs.valid[:, : keys.size(1)])
         placed = {name: _from(name, text, first) for name, text in texts.items()}
-        result = replace(subject.call, attention=attention, given=placed)(step)
+        result = replace(subject.call, attention=attention, expressions=placed)(step)
         first += keys.size(1)
         if start is None:  # otherwise the step has filled `left`
             result, *rest = result
@@ -102,7 +112,9 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
 
 
 def _from(name: str, text: str, first: int) -> str:
-    """Return the expression of an argument in a step whose first place is `first`."""
+    """Return the expression of an argument in a step whose first place is `first`, in place of
+    `text`, that of a call with the whole sequence: a start, or positions, move on.
+    """
     if text == "0" and words(name) & STARTS:
         return str(first)
     return text.replace(ARANGE, f"torch.arange({first}, {first} + keys.size(1))")

@@ -1,4 +1,8 @@
-"""What rules are checked on: an attention with its call, and what a change of inputs reaches."""
+"""What rules are checked on: an attention with its call, and what a change of inputs reaches.
+
+B counts rows of a batch, H heads, L queries, S keys. A "use" is a product of weights and values
+that sums over the keys, caught by a `Watch` while a call runs.
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +22,7 @@ from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.words import POSITIONS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
-TINY = 1e-6
+TINY = 1e-6  # smaller ones are nothing at all
 DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
 ALL = slice(None)
 LOCAL = {*POSITIONS["blocks"], "segment", "segments", "window"}
@@ -45,13 +49,13 @@ class Result(NamedTuple):
 @dataclass(frozen=True)
 class Subject:
     """An attention with its call, inputs with padding if it takes a mask, and what follows from
-    many calls.
+    many calls. "Unmasked" results are those with all keys valid, "masked" ones those with padding.
     """
 
     call: Call
     module: nn.Module
     """the attention, or the modules that a function calls"""
-    given: Inputs
+    inputs: Inputs
     fresh: Any = None
     """a copy that was never called"""
     is_self: bool = False
@@ -59,13 +63,13 @@ class Subject:
     orders: Sequence[str] = ()
     """how rows, heads and queries follow each other in the weights of each use, such as "bhl"; ""
     if what was multiplied there is not weights"""
-    outputs: Sequence[int] = ()
-    """indices of the returned tensors that are not weights"""
-    shown: Sequence[int] = ()
+    output_indices: Sequence[int] = ()
+    """indices of the returned tensors that make the output, as no weights and no inputs do"""
+    weight_indices: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
     zeros: Sequence[str] = ()
     """parameters of layers that were 0 before it was prepared for this"""
-    told: Sequence[tuple[str, Any]] = ()
+    call_findings: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
     doubts: float = 0
     """how doubtful it is that the call is the right one"""
@@ -77,7 +81,7 @@ class Subject:
     @property
     def length(self) -> int:
         """S"""
-        return self.given.keys.size(1)
+        return self.inputs.keys.size(1)
 
     @property
     def arguments(self) -> Mapping[str, Parameter]:
@@ -95,18 +99,18 @@ class Subject:
         """Return the subject, called in another way. changes: of the fields of its `Call`."""
         return replace(self, call=replace(self.call, **changes))
 
-    def queries(self, given: Inputs) -> int:
-        """Return L."""
-        if given.query is not None:
-            return given.query.size(1)
-        return given.keys.size(1) if self.is_self else 1
+    def queries(self, inputs: Inputs) -> int:
+        """Return L: how many queries there are, keys in self-attention; 1 without a query."""
+        if inputs.query is not None:
+            return inputs.query.size(1)
+        return inputs.keys.size(1) if self.is_self else 1
 
     @property
     def is_image(self) -> bool:
         """Whether keys are given as an image, one row (B, 1, S, D) or square, of which a module may
         gather windows
         """
-        is_row = any("keys[:, None]" in text for text in self.call.given.values())
+        is_row = any("keys[:, None]" in text for text in self.call.expressions.values())
         return is_row or bool(self.call.after)
 
     @property
@@ -140,136 +144,149 @@ class Subject:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
-    def results(self, given: Inputs) -> list[Tensor]:
-        """Return the tensors that a call returns."""
-        result = self.call(given)
+    def results(self, inputs: Inputs) -> list[Tensor]:
+        """Return the tensors of numbers that a call returns, in their order."""
+        result = self.call(inputs)
         if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
         return list(tensors(result))
 
-    def raw(
-        self, given: Inputs, is_watched: bool = True, **changes: Any
+    def results_and_watch(
+        self, inputs: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], Watch]:
-        """Return the tensors that a call returns, and a `Watch` with what it caught, if the call is
-        watched. changes: `change` and `freeze` of the `Watch`.
+        """Return the tensors that a call returns, and the `Watch` that records its uses of weights:
+        an empty one if the call is not watched, which is faster.
+
+        changes: `change`, by which the weights of a use are exchanged, or `freeze`, by which the
+        result of a use is (see `Watch`).
         """
         constant = self.constant if is_watched else ()
-        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        watch = Watch(inputs.keys.size(1), self.queries(inputs), constant, **changes)
         with watch if is_watched else contextlib.nullcontext():
-            return self.results(given), watch
+            return self.results(inputs), watch
 
-    def run(self, given: Inputs, **changes: Any) -> Result:
+    def run(self, inputs: Inputs, **changes: Any) -> Result:
         """Call the attention, and arrange what it returns, and the weights that it uses, in the
-        layouts that `observed` found. The output is all tensors that are not weights, side by side;
-        if it returns weights alone, they are the output.
+        axes of `Result`, as the fields of this subject say which is which. The output is all
+        returned tensors that are not weights, side by side; if it returns weights alone, they are
+        the output.
 
         Returned weights that are logarithms, as of `log_softmax`, are turned into weights. changes:
-        see `raw`.
+        see `results_and_watch`.
         """
-        returned, watch = self.raw(given, **changes)
+        returned, watch = self.results_and_watch(inputs, **changes)
         uses = watch.uses
-        sizes = len(given.keys), self.queries(given)
+        sizes = len(inputs.keys), self.queries(inputs)
         weights, shown = [], None
         if len(uses) == len(self.orders):  # otherwise it is not known which use is which
             for use, order in zip(uses, self.orders, strict=True):
-                if order:
+                if order:  # "": what was multiplied there is not weights
                     weights.append(arrange(use.weights, order, *sizes))
-        if self.shown:
+        if self.weight_indices:
+            shown = returned[self.weight_indices[0]]
             # (B, L, S, H), then (B, H, L, S)
-            shown = settle(returned[self.shown[0]], *sizes, given.keys.size(1)).movedim(3, 1)
-            # in a row without padding: masked after a log_softmax, others may have another sum
+            shown = settle(shown, *sizes, inputs.keys.size(1)).movedim(3, 1)
+            # one row with the sum 1 will do, as one without padding has: others may be masked after
+            # a log_softmax, which changes their sums
             is_log = shown.max() <= 0 and (shown.exp().sum(-1) - 1).abs().min() < 1e-3
             shown = shown.exp() if is_log else shown
-            if not weights and (shown >= 0).all():
+            if not weights and (shown >= 0).all():  # none was caught, and these may be shares
                 weights = [shown]
-            shown = shown.masked_fill(shown.isneginf(), 0)  # of scores, where they are masked
-        output = [settle(returned[index], *sizes) for index in self.outputs]
+            # if these are scores: those that are masked are -inf, whose differences would be NaN
+            shown = shown.masked_fill(shown.isneginf(), 0)
+        output = [settle(returned[index], *sizes) for index in self.output_indices]
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
-    def output(self, given: Inputs | None = None) -> Tensor:
-        """Return the output (B, L, F); by default, that with all keys valid. The call is not
-        watched, which takes longer than the call, unless the output is made of weights that were
-        caught.
+    def output(self, inputs: Inputs | None = None) -> Tensor:
+        """Return the output (B, L, F); by default, that with all keys valid.
+
+        The call is watched, which takes longer than the call itself, only if it returns nothing, so
+        that the output is made of the weights that are caught.
         """
-        is_watched = not (self.outputs or self.shown)
-        return self.run(given or self.given.unpadded, is_watched=is_watched).output
+        is_watched = not (self.output_indices or self.weight_indices)
+        return self.run(inputs or self.inputs.unpadded, is_watched=is_watched).output
 
     @cached_property
-    def free(self) -> Result:
+    def unmasked(self) -> Result:
         """The result with all keys valid"""
-        return self.run(self.given.unpadded)
+        return self.run(self.inputs.unpadded)
 
     @cached_property
     def masked(self) -> Result:
         """The result with padding"""
-        return self.run(self.given)
+        return self.run(self.inputs)
 
     @property
     def has_mask(self) -> bool:
         """Whether it takes a mask"""
-        return not self.given.valid.all()
+        return not self.inputs.valid.all()
 
     @property
-    def both(self) -> Iterator[tuple[Inputs, Result]]:
-        """The inputs without padding, and with it if it takes a mask, and their results"""
-        yield self.given.unpadded, self.free
+    def unmasked_and_masked(self) -> Iterator[tuple[Inputs, Result]]:
+        """The inputs and the result without padding; then, if it takes a mask, those with it"""
+        yield self.inputs.unpadded, self.unmasked
         if self.has_mask:
-            yield self.given, self.masked
+            yield self.inputs, self.masked
 
     def draw(self, length: int | None = None, rows: int = B, width: int | None = None) -> Inputs:
-        """Draw other inputs, like `given` but for this length, number of rows and width."""
-        query, keys = self.given.query, self.given.keys
+        """Draw other inputs, like `inputs` but for what is given here: the number of keys
+        (`length`), of rows of the batch, or the width of queries and keys.
+        """
+        query, keys = self.inputs.query, self.inputs.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
-        if query is not None and queries == keys.size(1):  # it takes no other number
+        if query is not None and queries == keys.size(1):  # it may need as many queries as keys
             queries = length or queries
         widths = width or query_width, width or keys.size(2)
         drawn = draw(*widths, queries, rows, length or keys.size(1))
         return drawn if self.has_mask else drawn.unpadded
 
-    def small(self) -> Inputs:
+    def draw_small(self) -> Inputs:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+    def effect_of_weights(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
-        use, or to those of one head or one row (query) alone.
+        use, or to those of one head or of one row (a query's) alone: as `differences`, a share.
 
-        of_use: the index of the use.
+        of_use: the index of the use; with None no weights change.
         """
 
         def add(index: int, weights: Tensor) -> Tensor:
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
+            # in which of the N rows the weights of each row of the batch, head and query stand
             indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
-            indices = arrange(indices, self.orders[index], B, self.queries(self.given))
+            indices = arrange(indices, self.orders[index], B, self.queries(self.inputs))
             added[indices[:, head, row]] = 1
             return weights + added
 
-        return self.differences(self.run(self.given.unpadded, change=add).output, self.free.output)
+        output = self.run(self.inputs.unpadded, change=add).output
+        return self.differences(output, self.unmasked.output)
 
     @cached_property
     def last_use(self) -> int | None:
-        """The index of the last use of weights that changes the result, or else of the last one;
-        None if there is none, or if something else than weights was caught
+        """The index of the last use whose weights change the result, or of the very last if those
+        of none do. None if nothing was caught, or if any of it is not weights
         """
-        if not all(self.orders) or not self.orders:
+        if not all(self.orders) or not self.orders:  # an order is "" where no weights are
             return None
         last = len(self.orders) - 1
         for use in range(last, -1, -1):
-            if self.more(use).max() > TINY:
+            if self.effect_of_weights(use).max() > TINY:
                 return use
         return last
 
-    def on_padding(self, result: Result) -> Tensor:
-        """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere, and
-        where rows were sorted, as their weights then stand elsewhere than their padding.
+    def weight_on_padding(self, result: Result) -> Tensor:
+        """Return (B, S) the largest weight that any head and any row of a token gives to each key
+        that is padding; 0 for other keys. All are 0 if the call sorted queries or rows of the
+        batch: then weights stand elsewhere than the padding of their rows.
         """
-        valid = self.given.valid
-        is_counted = ~valid[:, None, None] & self.token_rows(self.given)[:, None]  # (B, 1, L, S)
+        valid = self.inputs.valid
+        is_counted = ~valid[:, None, None] & self.token_rows(self.inputs)[:, None]  # (B, 1, L, S)
         most = torch.zeros(valid.shape)
         for weights in () if result.watch.is_sorted else result.weights:
             most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
@@ -277,125 +294,143 @@ class Subject:
 
     # ---- comparisons ----
 
-    def token_rows(self, given: Inputs) -> Tensor:
-        """Return (B, L, 1) which rows are those of a token: all, unless it attends to itself."""
-        real = given.valid if self.is_self else given.valid[:, :1]
+    def token_rows(self, inputs: Inputs) -> Tensor:
+        """Return which rows of the output are a token's, and not padding's: (B, L, 1) in
+        self-attention, where rows are places; otherwise (B, 1, 1), for all rows alike: whether the
+        first key is a token.
+        """
+        real = inputs.valid if self.is_self else inputs.valid[:, :1]
         return real[..., None]
 
-    def _of_tokens(self, given: Inputs, output: Tensor) -> Tensor:
+    def _of_tokens(self, inputs: Inputs, output: Tensor) -> Tensor:
         """Return an output (B, rows, F), which may have fewer rows than there are tokens, with 0 in
         the rows of padding.
         """
-        return output.masked_fill(~self.token_rows(given)[:, : output.size(1)], 0)
+        return output.masked_fill(~self.token_rows(inputs)[:, : output.size(1)], 0)
 
     def differences(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return the largest difference of each row (B, L), as a share of the largest number;
-        infinity where one is NaN.
+        """Return the largest difference in each row (B, L) of two outputs (B, L, F), as a share of
+        the largest number in the unmasked output; infinity where a number is NaN.
         """
-        scale = self.free.output.nan_to_num().abs().max().clamp(min=1e-30)
+        scale = self.unmasked.output.nan_to_num().abs().max().clamp(min=1e-30)
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
 
     def difference(self, left: Tensor, right: Tensor) -> float:
-        """Return the largest difference of all rows, as a share of the largest number."""
+        """Return the largest of the `differences` of two outputs, a share."""
         return float(self.differences(left, right).max())
 
-    def difference_of_tokens(self, given: Inputs, left: Tensor, right: Tensor) -> float:
-        """Return the largest difference of all rows of tokens."""
-        return self.difference(self._of_tokens(given, left), self._of_tokens(given, right))
+    def difference_of_tokens(self, inputs: Inputs, left: Tensor, right: Tensor) -> float:
+        """Return the largest difference of two outputs in rows of tokens, a share."""
+        return self.difference(self._of_tokens(inputs, left), self._of_tokens(inputs, right))
 
-    def change(self, given: Inputs) -> Tensor:
-        """Return how much each row (B, L) changes with other inputs."""
-        return self.differences(self.output(given), self.free.output)
+    def change_with(self, inputs: Inputs) -> Tensor:
+        """Return how much each row (B, L) of the unmasked output changes with other inputs."""
+        return self.differences(self.output(inputs), self.unmasked.output)
 
-    def is_finite(self, given: Inputs) -> bool:
-        """Return whether a result has numbers in the rows of tokens."""
-        return bool(self._of_tokens(given, self.output(given)).isfinite().all())
+    def is_finite(self, inputs: Inputs) -> bool:
+        """Return whether the output has neither NaN nor infinity in the rows of tokens."""
+        return bool(self._of_tokens(inputs, self.output(inputs)).isfinite().all())
 
-    def reach(self, given: Inputs, name: str) -> Tensor:
-        """Return (B, L, places) how much a change at each place changes each row of the output."""
-        base, columns = self.output(given), []
-        for place in range(getattr(given, name).size(1)):
-            output = self.output(given.moved((ALL, place), name))
+    def reach(self, inputs: Inputs, name: str) -> Tensor:
+        """Return (B, L, places) how much another query or key at each place changes each row of
+        the output, as a share. name: "query" or "keys", the input that is changed.
+        """
+        base, columns = self.output(inputs), []
+        for place in range(getattr(inputs, name).size(1)):
+            output = self.output(inputs.changed_at((ALL, place), name))
             columns.append(self.differences(output, base))
         return torch.stack(columns, dim=-1)
 
     @cached_property
     def seen(self) -> Tensor:
-        """(L, S) Which places change a row at all. Weights may be sparse or tiny: a place counts as
-        unseen if it changes nothing in several draws of small numbers
+        """(L, S) Which keys change a row of the output at all, in any row of the batch, with all
+        keys valid. Weights may be sparse or rounded to 0: a key counts as unseen only if it also
+        changes nothing in several draws of small numbers
         """
-        seen = self.reach(self.given.unpadded, "keys").amax(0) > 0
+        seen = self.reach(self.inputs.unpadded, "keys").amax(0) > 0
         for _ in range(DRAWS):
             if not seen.all():
-                seen |= self.reach(self.small().unpadded, "keys").amax(0) > 0
+                seen |= self.reach(self.draw_small().unpadded, "keys").amax(0) > 0
         return seen
 
+    @property
+    def has_own_places(self) -> bool:
+        """Whether it attends to itself, and its output has one row for each key"""
+        return self.is_self and self.unmasked.output.size(1) == self.length
+
     @cached_property
-    def own(self) -> Tensor:
+    def own_place(self) -> Tensor:
         """(1, L, S) True at the place of the row itself, in self-attention: it may change the row
         by a residual connection alone
         """
-        rows, places = self.free.output.size(1), self.given.keys.size(1)
-        return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+        eye = torch.eye(self.unmasked.output.size(1), self.length).bool()[None]
+        return eye & self.has_own_places
 
     @property
-    def is_apart(self) -> bool:
+    def keeps_tokens_apart(self) -> bool:
         """Whether it attends to itself, and no key changes another row than its own"""
-        first = self.given.unpadded.moved((ALL, 0), "keys")  # one that does is mostly found at once
-        if not self.own.any() or float(self.change(first)[:, 1:].max()) > TINY:
+        # the first key alone, as one that changes another row is mostly found at once
+        first = self.inputs.unpadded.changed_at((ALL, 0), "keys")
+        if not self.has_own_places or float(self.change_with(first)[:, 1:].max()) > TINY:
             return False
-        return float(self.reach(self.given.unpadded, "keys").masked_fill(self.own, 0).max()) < TINY
+        reach = self.reach(self.inputs.unpadded, "keys").masked_fill(self.own_place, 0)
+        return float(reach.max()) < TINY
 
     @property
     def is_causal(self) -> bool:
-        """Whether it attends to itself, and no row sees a later place"""
-        return bool(self.own.any()) and not self.seen.triu(1).any()
+        """Whether it attends to itself, with a row for each key, and no row sees a later place"""
+        return self.has_own_places and not self.seen.triu(1).any()
 
     @cached_property
-    def by_position(self) -> bool:
-        """Whether the same keys in another order give another result"""
-        return self.of_order(self.given.unpadded) > CLOSE
+    def depends_on_order(self) -> bool:
+        """Whether the same keys in another order give another result, without a mask"""
+        return self.change_by_order(self.inputs.unpadded) > CLOSE
 
-    def of_order(self, given: Inputs) -> float:
-        """Return how much the result changes if the last key becomes the first one. In
-        self-attention, where the keys are the queries, too, the last but one becomes the first, and
-        only the last row is compared: its query and the keys that it may see stay the same.
+    def change_by_order(self, inputs: Inputs) -> float:
+        """Return how much the output changes, as a share, if the last key becomes the first, and
+        the others move on by one place. In self-attention, where the keys are the queries, too, the
+        last one stays, the last but one becomes the first, and only the last row is compared: its
+        query stays the same, and so do the keys that it may see, even if it is causal.
         """
-        if self.own.any():
-            first, last = given.keys[:, :-1], given.keys[:, -1:]
-            rolled = given._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
-            return self.difference(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
-        rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
+        if self.has_own_places:
+            others, last = inputs.keys[:, :-1], inputs.keys[:, -1:]
+            rolled = inputs._replace(keys=torch.cat([others.roll(1, 1), last], dim=1))
+            return self.difference(self.output(rolled)[:, -1:], self.output(inputs)[:, -1:])
+        rolled = inputs.each(lambda tensor: tensor.roll(1, 1))._replace(query=inputs.query)
         output = self.output(rolled)
-        if not self.outputs:  # of weights alone (B, L, S H), which are rolled as their keys
-            output = output.roll(-output.size(2) // given.keys.size(1), 2)  # by H numbers
-        return self.difference(output, self.output(given))
+        if not self.output_indices:  # the output is weights alone, (B, L, S H)
+            # they moved on with their keys: back by one key, which is H numbers
+            output = output.roll(-output.size(2) // inputs.keys.size(1), 2)
+        return self.difference(output, self.output(inputs))
 
-    def attends_over(self, length: int) -> bool:
-        """Return whether a call averages over this many places, with weights that sum to 1. If it
-        does over L places, queries attend to each other first, as in a decoder layer; over L + S,
-        they attend to queries and keys together.
+    def averages_over(self, length: int) -> bool:
+        """Return whether a call, with all keys valid, averages over this many places by weights
+        that sum to 1. Averages over L places, as many as queries, say that queries attend to each
+        other, as in a decoder layer; over L + S places, that they attend to queries and keys
+        together.
         """
-        watch = Watch(length, self.queries(self.given))
+        watch = Watch(length, self.queries(self.inputs))
         with watch:
-            self.call(self.given.unpadded)
+            self.call(self.inputs.unpadded)
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
 
 
 def least_doubtful(subjects: Sequence[Subject]) -> Subject:
-    """Return the first of those that are the least doubtful."""
+    """Return the subject with the fewest `doubts`; of several, the first."""
     return min(subjects, key=lambda subject: subject.doubts)
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:
-    """Return the largest difference; infinity where a number is NaN."""
+    """Return the largest difference of numbers: infinity if one is NaN, 0 if there are none."""
     differences = (left - right).abs().nan_to_num(torch.inf)
     return float(differences.max()) if differences.numel() else 0.0
 
 
 @contextlib.contextmanager
 def unchanged(module: nn.Module) -> Iterator[None]:
-    """Restore the numbers of a module, their types and its modes on exit."""
+    """On exit, restore the parameters and buffers of a module, with their dtypes, and whether each
+    of its parts is in training mode.
+    """
     modes = {part: part.training for part in module.modules()}
     saved = {name: tensor.detach().clone() for name, tensor in _tensors(module)}
     try:
@@ -404,12 +439,12 @@ def unchanged(module: nn.Module) -> Iterator[None]:
         for part, mode in modes.items():
             part.training = mode
         for name, tensor in _tensors(module):
-            if name in saved:  # a lazy parameter that was made meanwhile is not
+            if name in saved:  # all but a lazy parameter that got its numbers meanwhile
                 tensor.data = saved[name]
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters and buffers that have numbers."""
+    """Yield the parameters and buffers by name, without lazy ones that have no numbers yet."""
     for name, tensor in chain(module.named_parameters(), module.named_buffers()):
         if not is_lazy(tensor):
             yield name, tensor

@@ -1,5 +1,11 @@
 """Rules of the weights that were caught: they are shares, the result follows from them, and they
 are those that are returned.
+
+A use is a product of weights and values that sums over the keys, caught by a `Watch` while a call
+runs. A rule yields the code of each finding, alone or with what the finding's text shows. B counts
+rows of the batch, H heads, L queries or rows of the output, S keys; N stands for B, H and L in some
+order. Differences of outputs are shares of their largest number; `gap` is the largest difference of
+two tensors. CLOSE is what rounding may make of equal results, TINY is less.
 """
 
 import contextlib
@@ -31,26 +37,32 @@ EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
 def sums(subject: Subject) -> Found:
-    """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
-    uses, watch = subject.free.uses, subject.free.watch
+    """Weights are not below 0, and sum to 1 over the keys, with a mask as without. At most one
+    finding is yielded, with the sums (`totals`), by how much they are wrong, and the lowest weight.
+    """
+    uses, watch = subject.unmasked.uses, subject.unmasked.watch
+    # a softmax ran over an axis of length 1, which makes every weight 1: a row sums to S
     if watch.is_over_one and any(gap(use.weights, 1) < EXACT for use in uses):
         yield "axis", subject.length
         return
-    for given, result in subject.both:
-        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
-        valid = given.valid[:, None, None]  # (B, 1, 1, S)
-        for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
+    for inputs, result in subject.unmasked_and_masked:
+        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1) rows that do not count
+        valid = inputs.valid[:, None, None]  # (B, 1, 1, S)
+        for weights, unmasked in zip(result.weights, subject.unmasked.weights, strict=True):
             weights = weights.masked_fill(of_padding, 0)
-            totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)
-            if totals.any():  # unless all are zeros, a row of zeros attends to nothing on purpose
+            totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)  # (B, H, L)
+            # a row of zeros attends to nothing on purpose, unless all rows are such
+            if totals.any():
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
+            # `by` is infinity if there is NaN, which is another rule's finding
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
-            if not is_wrong:  # or NaN, which is another finding
+            if not is_wrong:
                 continue
             if valid.all():
                 code = _cause(subject, weights)
             else:
+                # the weights are those of no mask, but for 0 on padding
                 is_cut = gap(unmasked * valid * ~of_padding, weights) < CLOSE
                 code = "mask-after-softmax" if is_cut else "sums-with-mask"
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
@@ -59,71 +71,82 @@ def sums(subject: Subject) -> Found:
 
 
 def _cause(subject: Subject, weights: Tensor) -> str:
-    """Return why weights (B, H, L, S) without a mask are below 0, or do not sum to 1."""
-    has_softmax = any(use.has_softmax for use in subject.free.uses)
+    """Return the code of the finding that says why weights (B, H, L, S), in a call without a mask,
+    are below 0 or do not sum to 1.
+    """
+    has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
-        # a key without weight changes the result: it is still part of the softmax
+        # a key without weight in all rows of the batch changes the result: the softmax includes it
         return "mask-after-softmax"
-    if any(_is_added(subject, use) for use in range(len(subject.free.uses))):
+    if any(_is_added(subject, use) for use in range(len(subject.unmasked.uses))):
         return "added-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
-    # heads that mix their weights may have any sum, but all rows of a head have the same one
+    # between rows of a head: where heads mix their weights, these may have any sum, but the same in
+    # all rows of a head
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    # weights that a layer makes of those of a softmax may be below 0, or where none is promised
+    # a layer that mixes the weights of a softmax may make them so, and so may what needs no softmax
     may_be_negative = has_softmax or _needs_no_softmax(subject)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
-    others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
+    # how far weights are from those of a softmax over other axes than the keys: over one of length
+    # 1, all are 1; over others, sums over these are 1, and sums over the keys differ between rows
+    others = [gap(weights, 1)]
     for axes in OTHERS:
-        # after a softmax over another axis, sums over the keys differ from row to row
         if spread > EXACT and all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
 
 
 def _is_added(subject: Subject, use: int) -> bool:
-    """Return whether the weights of a use are what a softmax returned and something else, which is
-    the same in all rows of the batch, as a bias of positions is.
+    """Return whether the weights of a use, given by its index, are the sum of what a softmax
+    returned and of something that is the same in all rows of the batch, as a bias of positions is.
     """
-    weights, watch = subject.free.uses[use].weights, subject.free.watch  # (N, S)
+    weights, watch = subject.unmasked.uses[use].weights, subject.unmasked.watch  # (N, S)
     for _, shares in watch.softmaxes:
         if shares.size(-1) == subject.length and shares.numel() == weights.numel():
-            added = weights - shares.reshape(weights.shape)
+            added = weights - shares.reshape(weights.shape)  # (N, S)
             order = subject.orders[use] or ORDERS[0]
-            rows = arrange(added, order, B, subject.queries(subject.given))  # (B, H, L, S)
+            rows = arrange(added, order, B, subject.queries(subject.inputs))  # (B, H, L, S)
             if gap(rows, rows[:1]) < TINY < EXACT < rows.abs().max():
                 return True
     return False
 
 
 def _needs_no_softmax(subject: Subject) -> bool:
-    """Return whether the name, the docstring or a part of an attention says that its weights are
-    not the result of a softmax, as in linear attention.
+    """Return whether the name, the docstring or the class of a part says that weights are not the
+    result of a softmax, or need not sum to 1, as in linear attention.
     """
     names = re.findall(r"\w+", docs_of(subject.call.attention, first=True))
     parts = " ".join(type(part).__name__ for part in subject.module.modules())
-    is_local = re.search("LocalActivation|ActivationUnit", parts)  # of DIN
+    is_local = re.search("LocalActivation|ActivationUnit", parts)  # of Deep Interest Networks
     is_named = words(*names) & WITHOUT_SOFTMAX
     return bool(is_named or is_local or re.search(ANY_SUM, subject.docs))
 
 
 def used(subject: Subject) -> Found:
-    """The result follows from the weights that were caught, and from what they average."""
-    if not subject.outputs:
+    """The result follows from the weights that were caught, all heads of them, and from what they
+    average. At most one finding is yielded: `no-context` if there is no result beside weights,
+    `tokens-apart` if no token follows another one, `unused-weights` if a head changes nothing, or
+    what `_averaged` finds.
+    """
+    if not subject.output_indices:
         yield "no-context"
         return
-    is_alone = len(subject.call.given) == 1 and not subject.has_mask  # nothing else closes places
+    # it is given nothing else that could close places
+    is_alone = len(subject.call.expressions) == 1 and not subject.has_mask
     is_told = re.search("(?i)attention", subject.docs)  # it is not a layer of another kind
-    if is_alone and is_told and not subject.free.weights and subject.is_apart:
+    if is_alone and is_told and not subject.unmasked.weights and subject.keeps_tokens_apart:
         yield "tokens-apart"
         return
-    is_pooled = subject.given.query is None and not subject.is_self
-    last = subject.last_use  # if there is one, there are weights of each use
-    heads = 0 if last is None else subject.free.weights[last].size(1)
+    is_pooled = subject.inputs.query is None and not subject.is_self
+    last = subject.last_use  # an index into uses, and into weights: it is None if these differ
+    heads = 0 if last is None else subject.unmasked.weights[last].size(1)
     if is_pooled and heads % subject.length == 0:
-        heads = 0  # they are rows of tokens, of which a result such as the last one needs few
-    unused = [subject.more(last, head).max() < TINY for head in range(heads)]
-    # if no head is used, and yet keys change the result, the weights in use were not caught
+        # what seems to be heads are rows of tokens, of which a result such as the last needs few
+        heads = 0
+    unused = [subject.effect_of_weights(last, head).max() < TINY for head in range(heads)]
+    # if no head is used, and yet keys change the result, other weights are used, and not caught; of
+    # what a module makes of an image, such as windows, not all may be needed
     if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
         yield "unused-weights"
     else:
@@ -131,45 +154,49 @@ def used(subject: Subject) -> Found:
 
 
 def sources(subject: Subject) -> Found:
-    """What it may attend to changes the result where it is given: an optional argument with the
-    name of a source, such as `context=None`.
+    """An optional argument with the name of a source, such as `context=None`, changes the result
+    when it is given: it may be what is attended to.
     """
-    given = subject.call.given
-    text = next((text for text in given.values() if "keys" in text), "")
+    expressions = subject.call.expressions
+    text = next((text for text in expressions.values() if "keys" in text), "")
     for name, argument in subject.arguments.items():
         is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
-        if is_source and argument.default is None and name not in given:
-            # a call makes values that are not the keys
-            other = subject.called(given={**given, name: text.replace("keys", "values")})
+        if is_source and argument.default is None and name not in expressions:
+            # in the layout of the keys, with other numbers: a call makes `values` of the keys
+            other = subject.called(
+                expressions={**expressions, name: text.replace("keys", "values")}
+            )
             with contextlib.suppress(Exception):  # it takes another form
-                if subject.difference(other.output(), subject.free.output) < TINY:
+                if subject.difference(other.output(), subject.unmasked.output) < TINY:
                     yield "source-ignored", name
 
 
 def _averaged(subject: Subject) -> Found:
-    """Yield what is wrong with the values that the weights multiply, or whether keys also reach the
-    result by another way than the weighted average.
+    """Yield what is wrong with the values that the weights multiply: other keys do not change them,
+    they are the keys although others are given, or weights follow from them. Or yield `bypass`
+    if keys also reach the result by another way than the weighted average.
     """
-    given, uses = subject.given.unpadded, subject.free.uses
-    if (subject.is_apart and subject.free.weights) or not subject.seen.any():
+    inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
+    if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
         yield "values-ignored"
         return
-    if any("values" in text for text in subject.call.given.values()):
-        # a call makes values of the keys, by cos, if none are given: now they change alone
-        other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
-        if subject.change(other_values).max() < TINY:
-            # what weights multiply follows from the keys alone, or else nothing does
+    if any("values" in text for text in subject.call.expressions.values()):
+        # of inputs without values, the call makes them of the keys, by cos. The same are set here,
+        # and then changed, while the keys stay
+        other_values = inputs._replace(values=inputs.keys.cos()).changed_at(ALL, "values")
+        if subject.change_with(other_values).max() < TINY:
+            # if weights multiply anything, it follows from the keys alone
             yield "keys-as-values" if uses else "values-ignored"
             return
-        # weights follow from the keys, where arguments are named keys and values
-        named = words(*subject.call.given)
-        first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
+        # where arguments are named as keys and as values, weights do not follow from the values
+        named = words(*subject.call.expressions)
+        before, after = subject.unmasked.weights[:1], subject.run(other_values).weights[:1]
         is_told = named & KEYS and named & ROLES["values"]
-        if is_told and first and gap(first[0], other[0]) > CLOSE:
+        if is_told and before and gap(before[0], after[0]) > CLOSE:
             yield "values-as-keys"
             return
-    other_keys = given.moved(ALL, "keys")
-    # other keys may lead to another number of uses
+    other_keys = inputs.changed_at(ALL, "keys")
+    # not strict, as other keys may lead to another number of uses
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
@@ -178,97 +205,107 @@ def _averaged(subject: Subject) -> Found:
 
 
 def _passes_by(subject: Subject) -> bool:
-    """Return whether keys change the result while all averages are replaced by ones, so that they
-    have no way left through the weights.
+    """Return whether keys change the result while all averages are replaced by ones: then they
+    reach it by another way than through the weights and values.
     """
-    given = subject.given.unpadded
-    both = (given, given.moved(ALL, "keys"))
+    inputs = subject.inputs.unpadded
+    both = (inputs, inputs.changed_at(ALL, "keys"))
     outputs = (subject.run(inputs, freeze=_constant(1)).output for inputs in both)
     return subject.difference(*outputs) > CLOSE
 
 
 def _constant(number: float) -> Change:
-    """Return what `Watch` may take as `freeze`: it replaces every average by a number."""
+    """Return what `Watch` takes as `freeze`: a function that makes every average this number."""
     return lambda _, average: torch.full_like(average, number)
 
 
 def residual(subject: Subject) -> Found:
     """In a decoder layer, queries attend to each other before they attend to the keys. If queries
-    also reach the result by a residual connection, what they got from each other reaches it, too.
+    reach the result by a residual connection, what they got from each other does, too; otherwise
+    `residual` is yielded. Nothing is examined where queries do not attend to each other.
     """
-    given = subject.given.unpadded
-    queries = 0 if given.query is None else given.query.size(1)
-    if queries < 2 or not subject.attends_over(queries):
+    inputs = subject.inputs.unpadded
+    queries = 0 if inputs.query is None else inputs.query.size(1)
+    if queries < 2 or not subject.averages_over(queries):
         return
 
     def output(inputs: Inputs, among: float, freeze: Change | None = None) -> Tensor:
-        """Return the output if averages of queries over each other are replaced by `among`, and
-        those over the keys as `freeze` says.
+        """Return the output with averages of queries over each other replaced by the number
+        `among`, and averages over the keys as `freeze` says; by default these stay.
         """
         with Watch(queries, queries, subject.constant, freeze=_constant(among)):
             return subject.run(inputs, freeze=freeze).output
 
     def by_each_other(freeze: Change | None = None) -> float:
-        """Return how much the result follows what queries got from each other."""
-        return subject.difference(output(given, 1, freeze), output(given, 2, freeze))
+        """Return how much the result changes if queries get 2, and not 1, from each other."""
+        return subject.difference(output(inputs, 1, freeze), output(inputs, 2, freeze))
 
-    alone = _constant(1)  # leaves a residual connection as the only way
-    moved = output(given.moved(ALL, "query"), 1, alone)
-    is_added = subject.difference(moved, output(given, 1, alone)) > CLOSE
+    no_keys = _constant(1)  # leaves a residual connection as the only way to the result
+    changed = output(inputs.changed_at(ALL, "query"), 1, no_keys)
+    is_added = subject.difference(changed, output(inputs, 1, no_keys)) > CLOSE  # queries use it
     # what they got from each other reaches the result, but not by the residual connection
-    if is_added and by_each_other(alone) < TINY and by_each_other() > CLOSE:
+    if is_added and by_each_other(no_keys) < TINY and by_each_other() > CLOSE:
         yield "residual"
 
 
 def normed(subject: Subject) -> Found:
-    """If self-attention adds a residual connection to the average, that is the input itself, and
-    not what a norm made of it: then the size of the input would not matter.
+    """If self-attention adds a residual connection to the average, it adds the input itself. Yield
+    `residual-normed` if it adds what a norm made of it, so that the input's size does not matter.
     """
-    given = subject.given.unpadded
-    if not subject.is_self or subject.last_use is None or not subject.outputs:
+    inputs = subject.inputs.unpadded
+    if not subject.is_self or subject.last_use is None or not subject.output_indices:
         return
-    # input of twice the size: if it changes nothing, what is added came out of a norm
-    if _passes_by(subject) and subject.change(given.times(2)).max() < CLOSE:
+    # keys pass by the average, and keys of twice the size change nothing
+    if _passes_by(subject) and subject.change_with(inputs.times(2)).max() < CLOSE:
         yield "residual-normed"
 
 
 def returned(subject: Subject) -> Found:
-    """The weights that are returned are those that are used, or their mean over heads."""
-    for index in subject.shown[:1]:
-        if subject.results(subject.given.unpadded)[index].max() <= 0:  # as no weights are
+    """The weights that are returned are those that are used, or their mean over heads, with a mask
+    as without. It is a fact, `other-returned`, that something else of their shape is returned, and
+    a mistake, `other-weights-returned`, if that are weights, or weights are promised. That they are
+    returned as logarithms is another fact.
+    """
+    for index in subject.weight_indices[:1]:
+        if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
             yield "logarithms"
-    for given, result in subject.both:
+    for inputs, result in subject.unmasked_and_masked:
         if result.returned is None or not result.uses or not result.weights:
             continue
-        if result.watch.is_sorted:  # and what is returned may be put back
+        if result.watch.is_sorted:  # queries were, and what is returned may be in their old order
             continue
-        of_padding = ~subject.token_rows(given)[:, None]  # (B, 1, L, 1)
+        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1) rows that do not count
         shown = result.returned.masked_fill(of_padding, 0)
         by = _gap([one.masked_fill(of_padding, 0) for one in result.weights], shown)
         if by <= CLOSE:
             continue
-        # with averages replaced by ones: are these weights made from the averages?
-        later = subject.run(given, freeze=_constant(1)).returned
+        # do they change if all averages are replaced by ones? Then they are made from the averages,
+        # by another attention, as those of a pointer are
+        later = subject.run(inputs, freeze=_constant(1)).returned
         if later is not None and gap(later, result.returned) > CLOSE:
-            return  # then they are another attention's, as those of a pointer
+            return
         totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
         are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
-        is_wrong = are_weights or (len(subject.shown) == 1 and _are_promised(subject))
+        # of several that have the shape of weights, it is not known which one is promised
+        is_wrong = are_weights or (len(subject.weight_indices) == 1 and _are_promised(subject))
         yield "other-weights-returned" if is_wrong else "other-returned", by
         return
 
 
 def _are_promised(subject: Subject) -> bool:
-    """Return whether the docstring says that weights are returned, and nothing of scores, or what
-    is returned behind the result has such a name.
+    """Return whether the docstring says that weights are returned, and nothing of scores, or a
+    `return` in the source ends in a variable with such a name, as in `return context, weights`.
     """
     is_said = re.search(PROMISED, subject.docs) and not re.search(UNPROMISED, subject.docs)
     return bool(is_said or re.search(RETURNED, source_of(subject.call.attention)))
 
 
 def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
-    """Return how far returned weights are from those of some use, or of all uses as heads of one,
-    or from their mean over heads; 0 if none of them has their shape.
+    """Return the least difference of returned weights (B, H, L, S) from those of a use, from those
+    of all uses side by side as heads, or from the mean of either over heads; 0 if none of these has
+    their shape.
+
+    weights: of each use, (B, H, L, S).
     """
     gaps = []
     for used in (*weights, torch.cat([*weights], dim=1)):

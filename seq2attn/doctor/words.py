@@ -1,4 +1,6 @@
-"""What words in names mean, as `words.toml` says."""
+"""What words in names mean, as `words.toml` says: a table of it gives the words that tell a role,
+such as "keys" or "mask", and other tables give those that tell other things.
+"""
 
 import inspect
 import re
@@ -33,8 +35,9 @@ PLACED = inspect.Parameter.POSITIONAL_ONLY
 
 
 def required(function: Any) -> dict[str, bool]:
-    """Return the names of the arguments that have no default, True, and of those whose default is
-    None, False: such an argument may be given, but need not.
+    """Return the names of a function's arguments that have no default, each with True as it must be
+    given, and of those whose default is None, with False. Others are left out: those with another
+    default, `*args` and `**kwargs`.
     """
     names = {}
     for name, one in inspect.signature(function).parameters.items():
@@ -47,8 +50,8 @@ def required(function: Any) -> dict[str, bool]:
 
 @cache
 def words(*names: str) -> frozenset[str]:
-    """Return the words of names, pairs of neighbours among them, and the names: `encoderOut1` has
-    encoder, out, encoder_out and encoder_out1.
+    """Return the words of names in lower case, with pairs of neighbours joined by "_", and the
+    names: `encoderOut1` gives encoder, out, encoder_out and encoder_out1.
     """
     found: set[str] = set()
     for name in names:
@@ -59,14 +62,14 @@ def words(*names: str) -> frozenset[str]:
 
 
 def role_of(name: str) -> str:
-    """Return the role that the words of a name tell, such as "keys" for `encoder_outputs`; empty if
-    they tell none.
+    """Return the role that the words of a name tell, such as "keys" for `encoder_outputs`, "weak"
+    for one that may be the query or the keys, such as `x`; the empty string if they tell none.
     """
     told = words(name)
     if told & PADDED:  # `xs_pad` are inputs, and no mask
         return "weak"
     role = next((role for role, of_role in ROLES.items() if told & of_role), "")
-    # a previous state is the query, and previous alignments are not
+    # a previous state may be the query, and previous alignments may not
     return "weak" if role == "history" and told & STATES else role
 
 
