@@ -274,6 +274,17 @@ def test_no_command_is_printed_for_a_file_that_needs_its_user(cli, name, content
     assert "Try: " not in refusal
 
 
+def test_a_parallel_file_is_known_by_its_number_of_lines(cli):
+    Path("a.de").write_text("\n".join(WORDS))
+    for name, text, is_parallel in (
+        ("a.en", "\n".join(WORDS), True),  # the last line may lack its end
+        ("a.en", "\n".join(WORDS[1:]), False),
+        ("a.en", "\n".join([*WORDS, "more"]), False),
+    ):
+        Path(name).write_text(text)
+        assert ("paste a.de a.en" in cli("split a.de").refusal) == is_parallel
+
+
 @pytest.mark.parametrize(
     "name, content, kind",
     [

@@ -188,6 +188,7 @@ predict abc '' | the string is empty | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
 check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
+check score/none | 'score/none' cannot be checked: it has no class, or it reads files
 check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
 inspect tinny | no run 'tinny' in runs; did you mean 'tiny'? | `seq2attn config` lists the configs
 runs --runs-dir good.yaml | {NOT_A_FOLDER}

@@ -305,6 +305,11 @@ def test_a_broken_loss_is_named(cli, tmp_path, old, new, message):
     assert message in cli("check --plugin sharp.py").out
 
 
+def test_a_synonym_means_its_part(cli):
+    for word in ("multiplicative", "score/multiplicative"):
+        assert "score\tgeneral\tgradients\tpassed" in cli(f"check {word}").check().out
+
+
 def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here):
     code = FILES["doubling.py"]
     draw = "        draw = partial("

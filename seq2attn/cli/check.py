@@ -224,13 +224,21 @@ def _known() -> dict[str, object]:
 
 def _find(word: str) -> list[str]:
     """Return KIND/NAME of each part that `word`, NAME or KIND/NAME, means: parts of several kinds
-    may have one name. Raises `Seq2AttnError` if there is none; synonyms mean no part.
+    may have one name, and a NAME may be a synonym. Raises `Seq2AttnError` if there is none that can
+    be checked.
     """
     kind, _, name = word.rpartition("/")
+    known = _known()
     if kind in CHECKED:
-        CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
-    names = {part: part.partition("/")[2] for part in _known()}  # KIND/NAME -> NAME
-    matching = [part for part, name in names.items() if word in (part, name)]
+        entry = CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
+        if f"{kind}/{entry.name}" not in known:
+            raise Seq2AttnError(
+                f"{quoted(word)} cannot be checked: it has no class, or it reads files"
+            )
+        return [f"{kind}/{entry.name}"]
+    names = {part: part.partition("/")[2] for part in known}  # KIND/NAME -> NAME
+    meant = {entry.name for one in CHECKED.values() for entry in one if word in entry.synonyms}
+    matching = [part for part, name in names.items() if name in {word, *meant}]
     if not matching and ":" in word:  # looks like FILE:NAME
         raise Seq2AttnError(
             f"unknown part {quoted(word)}; to examine an attention in a file: --attention {word}"

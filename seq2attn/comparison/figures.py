@@ -62,7 +62,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
             title = f"{name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
-        grey = "" if comparison.all_trained else "; grey: never seen in training"
+        grey = "" if comparison.has_only_trained_lengths else "; grey: never seen in training"
         title = f"{name}: mean over seeds with its 95 % interval\nband: worst to best seed{grey}"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
     return figures

@@ -43,7 +43,7 @@ class Comparison(Tabular):
     #: what the experiment set in every trial: config key -> value
 
     @property
-    def all_trained(self) -> bool:
+    def has_only_trained_lengths(self) -> bool:
         """True if all the lengths that were measured occur in training."""
         return all(row.trained for group in self.groups for row in group.rows)
 
@@ -88,7 +88,8 @@ class Comparison(Tabular):
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
-        numbers are computed, and what they lack: failed and busy trials, lines left out.
+        numbers are computed, what a star beside a length means, and what the numbers lack: failed
+        and busy trials, lines left out.
         """
         rows = []
         # groups without a rank, which lack values, come last
@@ -108,7 +109,7 @@ class Comparison(Tabular):
         if self.busy:
             names = ", ".join(self.busy)
             notes.append(f"trained by other processes, and shown once they are done: {names}")
-        if not self.all_trained:
+        if not self.has_only_trained_lengths:
             notes.append("* never seen in training")
         notes += self._left_out()
         title = f"{self.name}: {METRICS[self.metric].heading}"

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -317,10 +318,19 @@ def _alone(lines: Texts, path: Path) -> Findings:
     lines: all lines, blank ones counted: a parallel file has a line for each.
     """
     for other in path.parent.glob(f"{path.stem}.*"):
-        if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
+        if other != path and other.is_file() and _has_lines(other, len(lines)):
             note = f"If {other} has their answers: paste {_shell(path)} {_shell(other)} {TO}"
             return Findings("one of two parallel files", [note])
     return Findings("no file of pairs", ["No delimiter gives its lines equally many columns."])
+
+
+def _has_lines(path: Path, count: int) -> bool:
+    """Return whether a file can be read and has so many lines, without reading many more."""
+    try:
+        with path.open("rb") as file:
+            return sum(1 for _ in islice(file, count + 1)) == count
+    except OSError:
+        return False
 
 
 def _shell(path: Path) -> str:

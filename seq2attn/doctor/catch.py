@@ -255,7 +255,7 @@ def place_of(tensor: Tensor) -> int:
 
 
 @contextlib.contextmanager
-def transparent() -> Iterator[None]:
+def unfused() -> Iterator[None]:
     """Let fused attention run as the separate products that it is equal to, until the exit: `Watch`
     sees no weights inside a fused kernel.
     """

@@ -26,10 +26,10 @@ from seq2attn.doctor import (
     weights,
 )
 from seq2attn.doctor.call import module_of
-from seq2attn.doctor.catch import transparent
+from seq2attn.doctor.catch import unfused
 from seq2attn.doctor.constructors import instances
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.search import ROUNDS, find_subject, lacks, with_all, with_width
+from seq2attn.doctor.search import ROUNDS, doubts_of_roles, find_subject, with_all, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -136,7 +136,7 @@ def check_attention(
         torch.random.fork_rng(devices=[]),
         warnings.catch_warnings(action="ignore"),
         unchanged(module_of(attention)),
-        transparent(),
+        unfused(),
     ):
         torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
@@ -192,11 +192,11 @@ def _subjects(
         subject = replace(subject, zeros=zeros)
         found.append((subject, f"{line}\n" if line else ""))
         # weights were caught, and each query has a row: no other instance can be better
-        if not lacks(subject):
+        if not doubts_of_roles(subject):
             break
     if not found:
         raise problems[0]  # of the likeliest instance
-    subject, line = min(found, key=lambda one: lacks(one[0]))
+    subject, line = min(found, key=lambda one: doubts_of_roles(one[0]))
     yield subject, line
     if not widths:
         with contextlib.suppress(Exception):  # of an attention that can have one width only

@@ -63,7 +63,8 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
 
-    The forms that have the axes which a docstring names are tried, or all if none has.
+    The forms that have the axes which a docstring names are tried, or all if none has. Forms that
+    need not be tried after what the earlier ones did (`_are_enough`) end the search, too.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     said = documented_by(subject.call.attention, mask)[1].lower()
@@ -74,7 +75,7 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
     for form in as_said(mask, forms, meaning.said, inputs) or forms:
         if _are_enough(form, codes, says_true):
-            break
+            break  # neither this form nor a later one is worth trying
         texts = _alike(subject.call.expressions, form, meaning)
         other = replace(subject.called(expressions=texts, mask=mask, form=form), inputs=inputs)
         try:

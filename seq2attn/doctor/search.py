@@ -117,10 +117,11 @@ def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     doubts = subject.doubts
     if meaning.is_guess and doubts:
         return None
-    # nothing else can be the mask: it took a form, and what is wrong with it is its fault
+    # nothing else can be the mask, and it took a form: what is wrong is a fault of the attention,
+    # no reason to doubt this call
     if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
         doubts = 0
-    return replace(subject, doubts=doubts + lacks(subject))
+    return replace(subject, doubts=doubts + doubts_of_roles(subject))
 
 
 def _widths_asked_for(problem: Problem, shapes: Sequence[Sequence[int]]) -> Iterator[Widths]:
@@ -258,10 +259,10 @@ def _doubts(subject: Subject) -> float:
     batch, and 2 more for NaN or infinity. Only what a wrong layout does counts, not what a fault
     does: otherwise the search would find the call that hides a fault.
     """
-    return lacks(subject) + 2 * len([*batch(subject), *not_finite(subject)])
+    return doubts_of_roles(subject) + 2 * len([*batch(subject), *not_finite(subject)])
 
 
-def lacks(subject: Subject) -> float:
+def doubts_of_roles(subject: Subject) -> float:
     """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
     and 1 more if the output has not one row for each query, or has one for each key.
     """
