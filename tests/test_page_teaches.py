@@ -462,7 +462,7 @@ def test_what_lies_outside_a_window_comes_another_way(opened):
     assert run(f"return [0, 1, 2, 3].map(j => {{{moved}}})") == ["etta"] * 4
     told = run(f"{press(2, 1)} return {TOLD}")
     assert told.startswith(
-        "You guessed “all positions”: right. 9 positions have a score, 4 a weight"
+        "You guessed “all positions”: right. 9 positions have a score, 5 a weight"
     )
     told = run(f"{press(3)} return {TOLD}")
     assert "Of 40 random strings of this length, 0 (forwards) and 40 (reversed) are right" in told

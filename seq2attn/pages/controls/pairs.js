@@ -167,16 +167,16 @@ const PAIR_STOPS = [
     of: () => rivals() && hasWindow(),
     guess: () => ["the positions inside", "all positions"],
     truth: view =>
-      view.now.steps[1].scores.data.every(Number.isFinite)
+      view.now.steps[state.step].scores.data.every(Number.isFinite)
         ? "all positions"
         : "the positions inside",
-    start: () => choose(1, null),
-    ask: view => `Step 2 of ${view.spec.name} reads only what is in its
-      window. Of which positions is the score computed?`,
+    start: view => choose(Math.floor(view.count / 2), null),
+    ask: view => `Step ${state.step + 1} of ${view.spec.name} reads only
+      what is in its window. Of which positions is the score computed?`,
     press: "Show the scores",
     act: showScores,
     tell: view => {
-      const {weights, scores} = view.now.steps[1]
+      const {weights, scores} = view.now.steps[state.step]
       const read = weights.data.filter(Boolean).length
       return `${scores.data.length} positions have a score, ${read} a
       weight above 0: the other scores are computed and thrown away. So
