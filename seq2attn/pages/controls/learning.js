@@ -88,8 +88,9 @@ const LEARNING_STOPS = [
       const length = data.models[0].trained[1]
       return `Two effects. Of the letters, ${percent(given)} are right
       after the right ones, ${percent(own)} after its own: a wrong one
-      misleads the next. And a string needs all ${length}: if each
-      were right in ${percent(given)}, whatever the others are,
+      misleads the next. And a string needs all its letters, the
+      harder the longer it is: if each of ${length} were right in
+      ${percent(given)}, whatever the others are,
       ${percent(given ** length)} of strings would be right; after its
       own, ${percent(whole)} are. ${
         attends

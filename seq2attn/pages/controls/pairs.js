@@ -114,8 +114,7 @@ const PAIR_STOPS = [
       Without a ban its largest weights are at ${peaks(unchangedOne())}. ${
         isRight(unchangedOne())
           ? `This task goes right, too. ${sampled()} ${longest()}
-      Type a few of these: where does ${oneWay().spec.name} go wrong? And
-      does every task go right? «stuck.html|Reversing».`
+      Does every task? «stuck.html|Reversing».`
           : `Reversing begins at the end: the rest only the state can
       tell («studies/leaderboard.html|after longer training»).`
       }`
@@ -174,7 +173,7 @@ const PAIR_STOPS = [
     ask: view => `Step ${state.step + 1} of ${view.spec.name} reads only
       what is in its window. Of which positions is the score computed?`,
     press: "Show the scores",
-    act: showScores,
+    act: () => light("score"),
     tell: view => {
       const {weights, scores} = view.now.steps[state.step]
       const read = weights.data.filter(Boolean).length
@@ -199,9 +198,9 @@ const PAIR_STOPS = [
       page “window” has none of 1,000 strings of 18 letters right
       («site/models.html|commands»): a window that leads to the right
       place does so in longer strings, too. See for yourself:
-      «bottleneck.html#text=${state.text}|this string without a window».
-      But the direction has to be known; the window local_p predicts the
-      place.`
+      «bottleneck.html#text=${state.text}|this string, where additive has
+      no window». But the direction has to be known; the window local_p
+      predicts the place.`
   },
   {
     title: "Take the memory away",
@@ -228,9 +227,8 @@ const PAIR_STOPS = [
       is there to read nothing twice, and leave nothing out.
       ${sampled()} So few may mislead; on the page “coverage”, .738 and
       .889 of 1,000 strings of 12 letters do not
-      («site/models.html|commands»). After the tour, try other words and
-      positions: choose a cell in the map of ${winner.spec.name}, and
-      press “forget it”.`
+      («site/models.html|commands»). Try other words and positions: choose
+      a cell of ${winner.spec.name}, and press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
@@ -345,7 +343,11 @@ const sampled = () =>
 // The same on the longest strings of training.
 function longest() {
   const count = views[0].spec.trained[1]
-  return counts(sample(views[0], count), `of ${count} symbols`)
+  const texts = sample(views[0], count)
+  const early = each(view => countShort(view, texts))
+  return texts.length
+    ? `${counts(texts, `of ${count} symbols`)} ${early} end too early.`
+    : ""
 }
 
 function counts(texts, kind) {

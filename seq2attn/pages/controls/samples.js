@@ -24,18 +24,19 @@ function repeats(view) {
     : []
 }
 
-const tested = new WeakMap() // Model -> Map: a test of `countRight` -> whether it was passed
+const tested = new WeakMap() // Model -> Map: a test -> what was written, and what is right
 
-// How many of these strings a model gets right, decoding without the user's changes but, if so
-// asked, with a mask or without. paddingFor: how many empty positions follow a string of so many
-// symbols, as in a batch with a longer string. The tour asks for the same again and again, so what
-// each string gave is kept.
-function countRight(view, texts, paddingFor = () => 0, mask = null) {
+// What a model writes in answer to these strings, and what is right: [{written, right}], as ids
+// without the end; `written` is null if the model does not end. It decodes without the user's
+// changes but, if so asked, with a mask or without. paddingFor: how many empty positions follow a
+// string of so many symbols, as in a batch with a longer string. The tour asks for the same again
+// and again, so what each string gave is kept.
+function testAnswers(view, texts, paddingFor = () => 0, mask = null) {
   const {model} = view.untouchedSession
   const session = new Session(model)
   if (!tested.has(model)) tested.set(model, new Map())
   const known = tested.get(model)
-  const isAnsweredRight = text => {
+  return texts.map(text => {
     const {ids, plain, bound, count} = tokenise(view.spec, text, "")
     const padding = paddingFor(count)
     const test = `${padding} ${mask} ${text}`
@@ -44,12 +45,21 @@ function countRight(view, texts, paddingFor = () => 0, mask = null) {
       const {steps, finished} = session.decode(ids, changes, bound)
       const withoutEnd = steps.map(step => step.written).slice(0, -1)
       const right = rightAnswer(model, text, plain)
-      known.set(test, finished && withoutEnd.join() === right?.join())
+      known.set(test, {written: finished ? withoutEnd : null, right})
     }
     return known.get(test)
-  }
-  return texts.filter(isAnsweredRight).length
+  })
 }
+
+// How many of these strings a model gets right, and how many of its answers end too early.
+const countRight = (...test) =>
+  testAnswers(...test).filter(
+    ({written, right}) => written && written.join() === right?.join()
+  ).length
+const countShort = (...test) =>
+  testAnswers(...test).filter(
+    ({written, right}) => written?.length < right?.length
+  ).length
 
 // Whether the right answers to these texts are known, and the model can read them.
 const knows = (spec, texts) =>
