@@ -20,7 +20,8 @@ def scaled(query: Tensor, keys: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     query: (B, D), the s of each of B strings.
     keys: (B, S, D), the h of each of their S positions; also what is averaged.
     valid: (B, S), True = a position of the string, False = padding, which must get no weight.
-    Returns the context (B, D) and the weights (B, S).
+    Returns the context (B, D) and the weights (B, S). Scores may be large: they must not overflow,
+    as a plain exp does.
     """
     raise NotImplementedError("scaled is not written yet")
 

@@ -89,7 +89,7 @@ def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
 GRADES = """\
 file points scaled cosine
 handed-in/anna.py 2 passed passed
-handed-in/ben.py 0 expected mask-ignored
+handed-in/ben/ben.py 0 expected mask-ignored
 handed-in/carl.ipynb 2 passed passed
 handed-in/carl.py 2 passed passed
 """
@@ -100,7 +100,8 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     folder.mkdir()
     right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
     (folder / "anna.py").write_text(right)
-    (folder / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
+    (folder / "ben").mkdir()
+    (folder / "ben" / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
     cells = [{"cell_type": "markdown", "source": "# me"}]
     for text in (
         "%%bash\necho a b",
@@ -117,14 +118,24 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     words = ["check", "--attention", "handed-in:scaled,cosine", "--feedback", "texts", *expect]
     graded = cli("", *words)
     assert (graded.code, graded.out.replace("\t", " ")) == (1, GRADES)
-    written = {path.name for path in (tmp_path / "texts").iterdir()}
-    assert written == {"anna.txt", "ben.txt", "carl.ipynb.txt", "carl.py.txt"}
-    text = (tmp_path / "texts" / "ben.txt").read_text()
+    texts = tmp_path / "texts"
+    written = {f"{path.relative_to(texts)}" for path in texts.rglob("*.txt")}
+    assert written == {"anna.txt", "ben/ben.txt", "carl.ipynb.txt", "carl.py.txt"}
+    text = (texts / "ben" / "ben.txt").read_text()
     assert "it is 1.732 times the expected score" in text
-    line = "line 12: scores = scores.masked_fill(~valid, -torch.inf) in place of scores.masked_fill"
-    assert line in text
+    better = "scores = scores.masked_fill(~valid, -torch.inf)"
+    assert f"line 12: write {better}; there is scores.masked_fill" in text
     done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
+
+
+def test_a_line_of_another_attention_is_no_hint(cli, tmp_path):
+    forgotten = RIGHT.replace(".masked_fill(~valid, -torch.inf)", "")
+    (tmp_path / "mine.py").write_text(forgotten + COSINE)
+    found = json.loads(cli("check --attention mine.py:scaled,cosine --json").out)
+    lines = {row["place"]: row["report"]["findings"][0]["lines"] for row in found}
+    assert lines["mine.py:scaled"] == []
+    assert len(lines["mine.py:cosine"]) == 1
 
 
 @pytest.mark.parametrize(

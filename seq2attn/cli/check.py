@@ -46,7 +46,7 @@ Attention = Annotated[
     option(
         "FILE:NAME",
         "Examine this attention, a function, a class or a module, instead. FILE may be a "
-        "notebook, a folder of files, or a pattern in quotes, and there may be several names, "
+        "notebook, a folder, or a pattern in quotes, and there may be several names, "
         "with commas. A table has a row for each file.",
     ),
 ]

@@ -22,7 +22,7 @@ SCORES = "seq2attn.contract.scores:known_scores"
 
 @dataclass(frozen=True)
 class Places:
-    """What FILE:NAME,NAME means, FILE being a file, a folder of files, or a pattern."""
+    """What FILE:NAME,NAME means, FILE being a file, a folder, or a pattern."""
 
     files: Sequence[str]
     names: Sequence[str]
@@ -30,7 +30,8 @@ class Places:
     @classmethod
     def parse(cls, text: str) -> Places:
         """Return the places that a text, such as `hand-in/*.py:scaled,cosine`, means. Of a folder,
-        and of what a pattern matches, only files of Python and notebooks count.
+        with the folders in it, and of what a pattern matches, only files of Python and notebooks
+        count.
 
         Raises `Seq2AttnError` without a file or a name, and for a folder or a pattern without such
         a file. Whether a single file, or a name in a file, exists, its examination finds out.
@@ -45,7 +46,7 @@ class Places:
             raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
         # a file may be called as if it were a pattern
         if not Path(path).is_file() and (Path(path).is_dir() or set(path) & set("*?[")):
-            matching = glob(f"{path}/*" if Path(path).is_dir() else path)
+            matching = glob(f"{path}/**" if Path(path).is_dir() else path, recursive=True)
             files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
             if not files:
                 raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")

@@ -1,11 +1,13 @@
 """Finds the line that a finding comes from, where it has a known form, and what should be there."""
 
+import ast
 import inspect
 import linecache
 import re
 from collections.abc import Iterator
 from typing import Any
 
+DEFINITIONS = ast.FunctionDef, ast.ClassDef
 SQUEEZE = r"\.squeeze\(\)", ".squeeze(dim)"
 FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf)"
 FORMS = {
@@ -21,8 +23,8 @@ FORMS = {
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
     """Yield corrections of lines that may be the cause of a finding, such as "line 12:
-    x.squeeze(dim) in place of x.squeeze()", from anywhere in the file of an attention; none if its
-    code has no known form (`FORMS`), or the attention no file of Python.
+    write x.squeeze(dim); there is x.squeeze()", from an attention and what it uses in its file.
+    There are none if the code has no known form (`FORMS`), or the attention no file of Python.
 
     code: of the finding.
     """
@@ -34,12 +36,26 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
         file = inspect.getsourcefile(attention)
     except TypeError:  # it is not written in Python
         return
-    # file is None for code that was typed at a prompt: there are no lines then
-    for number, line in enumerate(linecache.getlines(file or ""), start=1):
-        written = line.strip()
+    lines = linecache.getlines(file or "")  # None, and so no lines, if it was typed at a prompt
+    for number in _lines_of(attention.__qualname__.partition(".")[0], "".join(lines)):
+        written = lines[number - 1].strip()
         found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
         # unequal brackets: what was found ends with an argument of an inner call, such as the 1 of
         # `masked_fill(mask.view(B, 1), -1e9)`, and not with the fill
         if better != written and found and found[0].count("(") == found[0].count(")"):
-            yield f"line {number}: {better} in place of {written}"
+            yield f"line {number}: write {better}; there is {written}"
+
+
+def _lines_of(name: str, source: str) -> Iterator[int]:
+    """Yield the numbers of the lines of a function or class of a file, and of the others there that
+    it names, themselves or through each other.
+    """
+    defined = {node.name: node for node in ast.parse(source).body if isinstance(node, DEFINITIONS)}
+    reached, unread = set(), [name]
+    while unread:
+        node = defined.pop(unread.pop(), None)  # once read, it is not read again
+        if node is not None:
+            reached |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+            unread += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+    yield from sorted(reached)
