@@ -1175,6 +1175,7 @@ CASES = [
         "class Attention(nn.Module):",
         "class Attention(nn.Module):\n    'Attends.'",
         "class Attention(nn.Module):\n    'Linear: no softmax'",
+        "class Attention(nn.Module):\n    'Divides by S instead of taking a softmax.'",
     ),
     Case(
         "negative",

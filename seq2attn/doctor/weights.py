@@ -27,7 +27,10 @@ OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
 """words for attention whose weights are products of query and key"""
-ANY_SUM = r"(?i)\b(no|not a|without)( a)? softmax|(not |un)normali[sz]ed|local activation"
+ANY_SUM = (
+    r"(?i)\b(no|not a|without|(instead|rather|place)\b[^.]*)( a)? softmax"
+    r"|(not |un)normali[sz]ed|local activation"
+)
 """words of a docstring on weights that need not sum to 1"""
 PROMISED = r"(?i)\breturn[^.]*(weights|probabilit|distribution)"
 UNPROMISED = r"(?i)score|logit|energ|normali[sz]|log\b|before"
