@@ -5,20 +5,17 @@ with them.
 import itertools
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from inline import ROOT
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
-from seq2attn.data.batches import encoder_input
-from seq2attn.data.padding import pad_rows
-from seq2attn.data.vocabulary import EOS, PAD, SOS
+from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 CONFIGS = ROOT / "configs"
@@ -93,35 +90,14 @@ def random_texts(predictor, count, seed=0, longest=40):
     return ["".join(drawn.choices(symbols, k=drawn.randint(1, longest))) for _ in range(count)]
 
 
-@torch.no_grad()
 def in_pytorch(predictor, text, changes=None):
-    """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
-    changes = changes or Changes()
-    model = predictor.model.eval()
-    ids = predictor.task.source_vocabulary.encode(text)
-    source, lengths = encoder_input(
-        *pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos
-    )
-    source = F.pad(source, (0, changes.padding), value=PAD)
-    write = changes.written(predictor.task.target_vocabulary)
-    hooks = changes.hooks(model, source, lengths)
-    memory, state = model.encode(source, lengths)
-    tokens = [SOS]
-    logits = []
-    weights = []
-    for step in range(output_bound(predictor.task, len(ids))):
-        with hooked_places(hooks, Rank.CHANGE):
-            decoded, state = model.step(torch.tensor(tokens[-1:]), state, memory)
-        logits.append(decoded.logits[0, 0].numpy())
-        likeliest = int(model.choices(decoded.logits, memory)[0, 0].argmax())
-        weights += [] if decoded.weights is None else [decoded.weights[0, 0].numpy()]
-        tokens.append(write.get(step, likeliest))
-        if tokens[-1] == EOS:
-            break
+    """tokens, logits (T, V) and weights (T, S), None without attention, of one answer."""
+    changed = replace(predictor, changes=changes or Changes())
+    (answer,), cache = changed.run_with_cache([text])
     return {
-        "tokens": tokens[1:],
-        "logits": np.array(logits),
-        "weights": np.array(weights) if weights else None,
+        "tokens": list(answer.output_ids),
+        "logits": cache.string(0)["logits"],
+        "weights": answer.weights,
     }
 
 
