@@ -2,14 +2,13 @@
 
 import functools
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
-from inline import TINY, Inline, call_main
+from inline import TINY, Inline, call_main, process
 from outcomes import metrics
 from refusal import refused
 
@@ -229,10 +228,6 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_processes_of_a_script_give_the_same_table(tmp_path):
     Path("script.py").write_text(SCRIPT)
-    said = []
-    for workers, folder in (("1", "one"), ("2", "two")):
-        command = [sys.executable, "script.py", workers, folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        said.append(done.stdout)
-    assert said[0] == said[1]
-    assert "exact_match" in said[0]
+    one, two = (process(tmp_path, f"script.py {line}").check().out for line in ("1 one", "2 two"))
+    assert one == two
+    assert "exact_match" in one

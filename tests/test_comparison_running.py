@@ -5,8 +5,6 @@ import json
 import os
 import platform
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -498,18 +496,9 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
 @pytest.mark.slow
 def test_eight_jobs_share_one_comparison():
     words = "-m seq2attn compare -c tiny.yaml --vary seed=1-24 --name e --workers 1"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
-        "OMP_NUM_THREADS": "1",
-    }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    jobs = [
-        subprocess.Popen([sys.executable, *words.split()], env=environment, **pipes)
-        for _ in range(8)
-    ]
-    ended = [job.communicate() for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * 8, ended
+    with ThreadPoolExecutor(8) as threads:
+        for ended in threads.map(process, 8 * ["."], 8 * [words]):
+            ended.check()
     found = compare("seed=1-24", executor=None)
     assert len(found.groups[0].trials) == 24
     assert found.busy == ()
