@@ -1,5 +1,4 @@
 import itertools
-import unicodedata
 
 import pytest
 import torch
@@ -61,19 +60,11 @@ def test_defaults_are_the_letters_and_lengths_of_1_to_12():
 
 
 def test_an_alphabet_of_so_many_symbols():
-    of = {
-        count: "".join(Reverse(symbols=count).source_vocabulary.symbols)
-        for count in (2, 26, 62, 128)
-    }
-    assert of[62] == LETTERS + LETTERS.upper() + "0123456789"
-    assert of[2] == "ab"
-    assert of[26] == LETTERS
-    assert of[128].startswith(of[62])
-    assert len(set(of[128])) == 128
-    assert all(one.isalnum() and unicodedata.normalize("NFC", one) == one for one in of[128])
-    assert of[128][62:] == "".join(
-        map(chr, [*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x104)])
-    )
+    accented = map(chr, [*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x104)])
+    every = LETTERS + LETTERS.upper() + "0123456789" + "".join(accented)
+    assert len(every) == 128
+    for count in (2, 26, 62, 128):
+        assert "".join(Reverse(symbols=count).source_vocabulary.symbols) == every[:count]
 
 
 def test_pairs_of_texts_as_examples():
