@@ -422,41 +422,36 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
     assert [call[1] for call in shown if call[0] == "all trials"] == [12, 3, 6, 9, 12]
 
 
-class Deadly(Inline):
-    """Its worker dies during the trials of seed 3, which breaks all futures that are not done."""
-
-    def __init__(self, seen):
-        super().__init__()
-        self.seen = seen
-        self.pending = []
-        self.broken = False
+class Mortal(Slow):
+    broken = False
 
     def submit(self, call, /, *arguments):
         if self.broken:
             raise BrokenExecutor
-        if not arguments:  # whether it runs anything at all
-            return super().submit(call)
-        trial, place = arguments
-        self.seen.append(trial.config.seed)
-        self.pending.append((Future(), trial))
-        if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
-            self.broken = any(other.config.seed == 3 for _, other in self.pending)
-            for future, other in self.pending:
-                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(
-                    call(other, place)
-                )
-        future = self.pending[-1][0]
-        self.pending = [] if future.done() else self.pending
-        return future
+        # without arguments, whether it runs anything at all
+        return super().submit(call, *arguments) if arguments else Inline.submit(self, call)
 
 
-def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
-    seen = []
-    made = []
-    found = compare("seed=1-4", executor=lambda: made.append(Deadly(seen)) or made[-1], workers=2)
+def test_a_trial_that_kills_its_process_is_the_only_one_to_fail(monkeypatch):
+    """A process that dies during the trial of seed 3 breaks all futures of its executor."""
+
+    def wait(running, **options):
+        mortal = made[-1]
+        ran.append({trial.config.seed for trial in running.values()})
+        mortal.broken = 3 in ran[-1]
+        for future, call, *arguments in mortal.waiting:
+            if mortal.broken:
+                future.set_exception(BrokenExecutor())
+            else:
+                future.set_result(call(*arguments))
+        mortal.waiting.clear()
+
+    made, ran = [], []
+    monkeypatch.setattr("concurrent.futures.wait", wait)
+    found = compare("seed=1-4", executor=lambda: made.append(Mortal()) or made[-1], workers=2)
     assert found.failed == {"e-seed_3": DIED.reason}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 4]
-    assert sorted(seen[4:]) == [3, 4]  # those that ran when it died, one by one
+    assert ran == [{1, 2}, {3, 4}, {4}, {3}]  # those that ran when it died, one by one
     assert len(made) == 2  # another was made after the break
 
 

@@ -134,7 +134,6 @@ def wrong_at(position):  # position 4 of 4: the <eos>
         (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], None, [0, 0.25, 1, 0.25]),
         (lambda ids: [*reverse(ids), A], None, [1, 1, 1, 1]),  # nothing counts after the <eos>
         (lambda ids: [0], None, [0, 0, 1, 0]),  # <pad> is not an answer
-        (reverse, None, [1, 1, 1, 1]),
     ],
 )
 def test_accuracies_by_hand(free, forced, expected, source_eos):

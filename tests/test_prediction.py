@@ -2,7 +2,7 @@ import pytest
 import torch
 from models import CPU
 from refusal import refused
-from test_evaluation import FakeModel, one_hot
+from test_evaluation import FakeModel, one_hot, with_and_without_eos
 
 from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
@@ -13,7 +13,6 @@ from seq2attn.parts import TASKS
 
 ALPHABET = "abcdefgh"
 VOCABULARY = Vocabulary(ALPHABET)
-with_and_without_eos = pytest.mark.parametrize("source_eos", [False, True])
 
 
 def scripted(answer):
