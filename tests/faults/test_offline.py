@@ -87,10 +87,3 @@ def test_the_notebook_of_the_lesson_runs_with_the_wheel_in_an_empty_folder(insta
     place = installed.keywords["PYTHONPATH"]
     assert done.out.endswith(f"{place}/seq2attn/__init__.py\n")
     assert (tmp_path / "steps.png").stat().st_size > 1000
-
-
-def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
-    (work / "configs").mkdir()
-    (work / "configs/scaled.yaml").write_text("seed: 77\n")
-    assert "seed: 77" in cli("inspect configs/scaled.yaml").out
-    assert "score: dot" in cli("inspect configs/dot.yaml").out
