@@ -133,34 +133,21 @@ def test_a_signal_does_not_wait_for_workers_that_never_come():
 # ---- real schedulers and workers ----
 
 
-class Cluster:
-    """A scheduler and workers, as processes that can be killed."""
+@pytest.fixture
+def start():
+    """`start("worker ...")` is a process of Dask's that can be killed."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started = []
 
-    def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.folder, self.address, self.workers = folder, f"tcp://127.0.0.1:{self.port}", []
-        options = f"--host 127.0.0.1 --port {self.port} --dashboard-address :0"
-        self.scheduler = self.start("distributed.cli.dask_scheduler", *options.split())
+    def begin(line):
+        words = f"-m distributed.cli.dask_{line}".split()
+        started.append(subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, **quiet))
+        return started[-1]
 
-    def start(self, *command):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=self.folder, env=ENVIRONMENT, **quiet
-        )
-
-    def add_worker(self):
-        options = "--nthreads 1 --no-nanny --no-dashboard --local-directory scratch".split()
-        self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
-
-    def kill(self, one):
+    yield begin
+    for one in started:
         one.kill()
         one.wait()
-
-    def close(self):
-        for one in (*self.workers, self.scheduler):
-            self.kill(one)
 
 
 MANY = "-m seq2attn compare -c tiny.yaml --name many --device cpu --vary seed=1-12"
@@ -178,24 +165,25 @@ def wait_for(number):
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path):
-    made = Cluster(tmp_path)
-    try:
-        made.add_worker()
-        made.add_worker()
-        asked = [sys.executable, *MANY.split(), "--executor", f"dask:{made.address}"]
-        with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as first:
-            wait_for(3)
-            made.kill(made.workers.pop(0))
-            made.add_worker()
-            wait_for(7)
-            made.kill(made.scheduler)
-            _, err = first.communicate(timeout=PATIENCE)
-        assert first.returncode == 1
-        assert "is lost; finished trials are kept" in err
-        assert "Traceback" not in err
-    finally:
-        made.close()
+def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path, start):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = start(f"scheduler --host 127.0.0.1 --port {port} --dashboard-address :0")
+    worker = f"worker {address} --nthreads 1 --no-nanny --no-dashboard --local-directory scratch"
+    first, _ = start(worker), start(worker)
+    asked = [sys.executable, *MANY.split(), "--executor", f"dask:{address}"]
+    with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as comparison:
+        wait_for(3)
+        first.kill()
+        start(worker)
+        wait_for(7)
+        scheduler.kill()
+        _, err = comparison.communicate(timeout=PATIENCE)
+    assert comparison.returncode == 1
+    assert "is lost; finished trials are kept" in err
+    assert "Traceback" not in err
     again = process(tmp_path, f"{MANY} --workers 2").check()
     assert again.out == process(tmp_path, f"{MANY} --workers 2 --runs-dir local").check().out
     for run in filter(Path.is_dir, Path("local").iterdir()):
