@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import TINY, Inline, process
+from inline import TINY, Inline, contents, process
 from outcomes import metrics
 from refusal import refused
 
@@ -59,9 +59,9 @@ def test_trials_are_trained_by_the_loop_saved_measured_and_paired():
     adam(model)
     for name, weight in seq2attn.load(run).module.state_dict().items():
         assert torch.equal(weight, model.module.state_dict()[name])
-    before = {path: path.read_bytes() for path in Path("runs").rglob("*.safetensors")}
+    before = contents(Path("runs"))
     assert compare(adam).records() == found.records()  # nothing is trained again
-    assert before == {path: path.read_bytes() for path in Path("runs").rglob("*.safetensors")}
+    assert before == contents(Path("runs"))
 
 
 def test_several_loops_are_compared_seed_by_seed():
