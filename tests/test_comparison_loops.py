@@ -26,9 +26,9 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
-def adam(model, steps=4, optimiser=torch.optim.Adam, rate=0.01):
+def adam(model, optimiser=torch.optim.Adam, rate=0.01):
     optimiser = optimiser(model.module.parameters(), lr=rate)
-    for number, batch in zip(range(steps), model.batches(), strict=False):
+    for number, batch in zip(range(4), model.batches(), strict=False):
         optimiser.zero_grad()
         model.loss(batch, step=number).backward()
         optimiser.step()

@@ -57,8 +57,8 @@ def compare(*vary, executor=Inline, **options):
     return seq2attn.compare(configs=["tiny.yaml"], vary=vary, executor=executor, **options)
 
 
-def run(seed, name="e"):
-    return Run(Path("runs", f"{name}-seed_{seed}"))
+def run(seed):
+    return Run(Path("runs", f"e-seed_{seed}"))
 
 
 def planned_seeds():

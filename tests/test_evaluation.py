@@ -255,8 +255,6 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     measure(many, (4,), 12)
     assert drawn == [5] * 4
     assert many.seen[:3] == few.seen
-    assert len(many.seen) == 12
-    assert len(set(map(tuple, many.seen))) > 10
 
 
 def test_every_model_is_tested_on_the_same_strings_which_never_change():
