@@ -29,8 +29,9 @@ def written(path, content):
     return path
 
 
-def unreadable(path, content, **options):
-    message = refusal(load_pairs, written(path, content), Format(**options)).message
+def unreadable(folder, content, **options):
+    path = written(folder / "a.tsv", content)
+    message = refusal(load_pairs, path, Format(**options)).message
     assert str(path) in message
     return message
 
@@ -142,7 +143,7 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
     ids=ascii,
 )
 def test_what_a_cell_may_not_hold(tmp_path, content, options, says):
-    assert says in unreadable(tmp_path / "a.tsv", content, **options)
+    assert says in unreadable(tmp_path, content, **options)
 
 
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
@@ -183,15 +184,13 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
 )
 def test_a_malformed_line_is_named(tmp_path, line, says):
     longest = b"a\t" + b"x" * 9_998
-    message = unreadable(
-        tmp_path / "a.tsv", longest + b"\n" + line + b"\nc\td\n", target_separator=" "
-    )
+    message = unreadable(tmp_path, longest + b"\n" + line + b"\nc\td\n", target_separator=" ")
     assert "1 of 3 lines cannot be read\n  line 2: " + says in message
     assert len(message) < 400
 
 
 def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path):
-    message = unreadable(tmp_path / "a.tsv", "a\tb\n" + "c\n" * 14 + "\td\n").splitlines()
+    message = unreadable(tmp_path, "a\tb\n" + "c\n" * 14 + "\td\n").splitlines()
     assert message[0].endswith("15 of 16 lines cannot be read")
     assert message[1:] == [
         "  14 lines (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...): columns: found 1, expected 2: 'c'",
@@ -200,16 +199,12 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
             "end: '\\td'"
         ),
     ]
-    many = unreadable(
-        tmp_path / "a.tsv", "\n".join("x\t" * count for count in range(2, 30))
-    ).splitlines()
+    many = unreadable(tmp_path, "\n".join("x\t" * count for count in range(2, 30))).splitlines()
     assert len(many) == 12
     assert many[-1] == "  ..."
-    assert "1 of 1 lines" in unreadable(tmp_path / "a.tsv", "")
-    assert "line 1: no pair follows: 'a\\tb'" in unreadable(
-        tmp_path / "a.tsv", "a\tb\n", header=True
-    )
-    featured = unreadable(tmp_path / "a.tsv", "walk\twalked\tV;;PST\n", features_column=3)
+    assert "1 of 1 lines" in unreadable(tmp_path, "")
+    assert "line 1: no pair follows: 'a\\tb'" in unreadable(tmp_path, "a\tb\n", header=True)
+    featured = unreadable(tmp_path, "walk\twalked\tV;;PST\n", features_column=3)
     assert "the features (column 3) is empty, has an empty part" in featured
 
 
