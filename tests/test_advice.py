@@ -42,8 +42,12 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
         "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
         + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
-        {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
-        | {"target_separator": " "},
+        {
+            "delimiter": ",",
+            "source_column": "Form",
+            "target_column": "Segments",
+            "target_separator": " ",
+        },
     ),
     "sources.csv": (  # each line has one ';', too
         lines(lambda number, word: f"x-{number},{word},{phones(word)},a;b"),

@@ -66,17 +66,14 @@ def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
 def test_dropout_acts_in_training_only(arrangement):
     options = {"layers": 2, "arrangement": arrangement, "initial_state": "last"}
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
-    batch = make_batch()
+    batch = as_batch(*make_batch())
     torch.manual_seed(0)
-    first = model(as_batch(*batch)).logits
-    second = model(as_batch(*batch)).logits
-    assert not torch.equal(first, second)
+    first = model(batch).logits
+    assert not torch.equal(model(batch).logits, first)
     torch.manual_seed(0)
-    assert torch.equal(
-        model(as_batch(*batch)).logits, first
-    )  # drawn from torch's default generator
+    assert torch.equal(model(batch).logits, first)  # drawn from torch's default generator
     model.eval()
-    close(model(as_batch(*batch)).logits, without(as_batch(*batch)).logits)
+    close(model(batch).logits, without(batch).logits)
 
 
 def test_dropout_at_embeddings_between_layers_and_before_the_output():

@@ -96,16 +96,18 @@ def with_rate(rate, model):
     return rate, descend(model)
 
 
+def loops_of(rate):
+    return {"closed": of_rate(rate), "partial": functools.partial(with_rate, rate)}
+
+
 def test_a_loop_whose_helpers_or_values_have_changed_is_another(monkeypatch):
     pytest.importorskip("cloudpickle")
-    loops = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
+    loops = loops_of(0.1)
     found = compare(loops, vary="seed=1")
-    again = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
-    assert compare(again, vary="seed=1").records() == found.records()
-    other = {"closed": of_rate(0.2), "partial": functools.partial(with_rate, 0.2)}
-    for name in loops:
+    assert compare(loops_of(0.1), vary="seed=1").records() == found.records()
+    for name, other in loops_of(0.2).items():
         with refused(f"trained by {name} ........, not by {name} ........; choose another"):
-            compare({**loops, name: other[name]}, vary="seed=1")
+            compare({**loops, name: other}, vary="seed=1")
     monkeypatch.setattr(sys.modules[__name__], "RATE", 0.2)  # what a helper of theirs reads
     with refused("loops-closed-seed_1.*trained by closed"):
         compare(loops, vary="seed=1")

@@ -1,6 +1,7 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -210,27 +211,25 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
 
 
 class Elsewhere(Inline):
-    """Every other trial gets to a worker that does not see the runs directory."""
+    """Some trials get to a worker that does not see the runs directory."""
 
-    def __init__(self, wrong):
+    def __init__(self, *wrong):
         super().__init__()
-        self.wrong, self.calls = wrong, 0
+        self.wrong = itertools.cycle(wrong)
 
     def submit(self, call, trial, context):
-        self.calls += 1
-        if self.wrong(self.calls):
+        if next(self.wrong):
             context = replace(context, marker=Path("/nowhere/marker"))
         return super().submit(call, trial, context)
 
 
 def test_a_trial_that_a_worker_refuses_goes_to_another(capsys):
-    executor = Elsewhere(lambda call: call % 2)
-    found = compare("seed=1-3", executor=lambda: executor, workers=1, progress=True)
+    found = compare("seed=1-3", executor=lambda: Elsewhere(True, False), progress=True)
     assert found.failed == {}
     assert len(found.groups[0].trials) == 3
     assert capsys.readouterr().err.count("worker left out") == 1
     with refused("2 of 2 trials failed\n  e-seed_4: no worker took it; process"):
-        compare("seed=4-5", executor=lambda: Elsewhere(lambda call: True), workers=1)
+        compare("seed=4-5", executor=lambda: Elsewhere(True))
 
 
 def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):

@@ -13,6 +13,7 @@ import yaml
 from models import as_batch, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
+from test_attention_changes import make as make_kind
 from textbook import gates
 
 import seq2attn
@@ -22,7 +23,6 @@ from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.cells import Cell
 from seq2attn.model.hooks import hooked, is_hooked
 from seq2attn.model.points import Point
-from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
 TEXT, OTHER = "abcd", "dcab"
@@ -39,8 +39,7 @@ def made(score="scaled", seed=5, **options):
 
 
 def transformer():
-    torch.manual_seed(2)
-    return trained(Transformer(8, 8, 8, layers=2, heads=2, feedforward=16).double())
+    return trained(make_kind("transformer"))
 
 
 def of_heads():

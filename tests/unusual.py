@@ -126,13 +126,12 @@ class Wide(SelfHeads):
 
 
 class Sink(SelfHeads):
-    """A score without a value takes some of the weight."""
+    """A score of 0, without a value, takes some of the weight."""
 
     def weights(self, scores, key_padding_mask):
-        sink = torch.zeros_like(scores[..., :1])
         if key_padding_mask is not None:
-            scores = scores.masked_fill(key_padding_mask[:, None, None], NEVER)
-        return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
+            key_padding_mask = F.pad(key_padding_mask, (0, 1))
+        return super().weights(F.pad(scores, (0, 1)), key_padding_mask)[..., :-1]
 
 
 class SinkToken(nn.Module):
