@@ -5,6 +5,7 @@ against the formulas over 20 steps; a run that was stopped against one that was 
 its seed. More configs: SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
 """
 
+import itertools
 import json
 import os
 import random
@@ -178,7 +179,7 @@ def check_batch(config, model, book):
         logits, weights = book.teacher_forced(source.tolist(), inputs.tolist())
         expected.append((torch.stack(logits), torch.tensor(weights, dtype=torch.float64)))
     wider = _padded(batch) if config.model.attention.mask_padding else batch
-    for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
+    for grad, one in itertools.product((True, False), (batch, wider)):
         with torch.set_grad_enabled(grad):
             decoded = model(one)
         for row, (logits, weights) in enumerate(expected):
