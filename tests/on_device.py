@@ -39,12 +39,15 @@ CONFIGS = list(configs())
 FUSED = [config for config in CONFIGS[1:] if config.model.cell.name != "rnn"][:2]
 
 
+def step_and_batch(config):
+    model = build_model(config).to(DEVICE, torch.float64)
+    data = replace(build_training_data(config, DEVICE), batch_size=4)
+    return TrainingStep(model, config, DEVICE), next(data.batches())
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_training(config):
-    model = build_model(config).to(DEVICE, torch.float64)
-    step = TrainingStep(model, config, DEVICE)
-    data = replace(build_training_data(config, DEVICE), batch_size=4)
-    batch = next(data.batches())
+    step, batch = step_and_batch(config)
     with nothing_waits():
         losses = step.losses(step.forward(batch, 0), batch)
         step.gradients(losses.total)
@@ -53,11 +56,9 @@ def test_training(config):
 
 @pytest.mark.parametrize("config", FUSED)
 def test_the_kernels_compute_what_the_formulas_say(config):
-    model = build_model(config).to(DEVICE, torch.float64)
-    step = TrainingStep(model, config, DEVICE)
+    step, batch = step_and_batch(config)
     assert step.faster_form is not None
-    data = replace(build_training_data(config, DEVICE), batch_size=4)
-    prove(step, next(data.batches()), 0)
+    prove(step, batch, 0)
 
 
 @pytest.mark.parametrize("config", CONFIGS[:2])

@@ -5,20 +5,17 @@ with them.
 import itertools
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from inline import ROOT
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
-from seq2attn.data.batches import encoder_input
-from seq2attn.data.padding import pad_rows
-from seq2attn.data.vocabulary import EOS, PAD, SOS
+from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 CONFIGS = ROOT / "configs"
@@ -93,35 +90,14 @@ def random_texts(predictor, count, seed=0, longest=40):
     return ["".join(drawn.choices(symbols, k=drawn.randint(1, longest))) for _ in range(count)]
 
 
-@torch.no_grad()
 def in_pytorch(predictor, text, changes=None):
-    """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
-    changes = changes or Changes()
-    model = predictor.model.eval()
-    ids = predictor.task.source_vocabulary.encode(text)
-    source, lengths = encoder_input(
-        *pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos
-    )
-    source = F.pad(source, (0, changes.padding), value=PAD)
-    write = changes.written(predictor.task.target_vocabulary)
-    hooks = changes.hooks(model, source, lengths)
-    memory, state = model.encode(source, lengths)
-    tokens = [SOS]
-    logits = []
-    weights = []
-    for step in range(output_bound(predictor.task, len(ids))):
-        with hooked_places(hooks, Rank.CHANGE):
-            decoded, state = model.step(torch.tensor(tokens[-1:]), state, memory)
-        logits.append(decoded.logits[0, 0].numpy())
-        likeliest = int(model.choices(decoded.logits, memory)[0, 0].argmax())
-        weights += [] if decoded.weights is None else [decoded.weights[0, 0].numpy()]
-        tokens.append(write.get(step, likeliest))
-        if tokens[-1] == EOS:
-            break
+    """tokens, logits (T, V) and weights (T, S), None without attention, of one answer."""
+    changed = replace(predictor, changes=changes or Changes())
+    (answer,), cache = changed.run_with_cache([text])
     return {
-        "tokens": tokens[1:],
-        "logits": np.array(logits),
-        "weights": np.array(weights) if weights else None,
+        "tokens": list(answer.output_ids),
+        "logits": cache.string(0)["logits"],
+        "weights": answer.weights,
     }
 
 
@@ -214,38 +190,36 @@ class OnnxLoop:
             for one in self.graphs[name].get_inputs()
             if one.name.startswith("state.")
         }
-        outputs = {}
-        last = []
+        outputs = inputs.copy()
         for count, position in enumerate(order, start=1):
             first = np.array(count == 1)
             result = self.call(name, {"input": inputs[position], "first": first, **state})
             outputs[position] = result["output"]
             state = {key: result[f"{key}.next"] for key in state}
-            last = list(state.values()) if count == length else last
-        return [outputs[position] for position in range(len(inputs))], last
+            if count == length:
+                last = list(state.values())
+        return outputs, last
 
     def decode(self, request):
         """tokens, logits and weights of a request as `for_page` makes it."""
         manifest = self.manifest
         force = dict(request["force"])
         write = dict(request["write"])
+        length = len(request["ids"])
         tokens = [*request["ids"], *[manifest["pad"]] * request["padding"]]
-        real = np.array([[position < len(request["ids"]) for position in range(len(tokens))]])
+        real = np.arange(len(tokens))[None] < length
         inputs = {"source": np.array([tokens]), "valid": real}
         below = [np.array([token]) for token in tokens]
         final = []
         for names in manifest["layers"]:
-            read = [self.read(name, below, len(request["ids"])) for name in names]
+            read = [self.read(name, below, length) for name in names]
             below = [
                 np.concatenate(parts, axis=1)
                 for parts in zip(*(outputs for outputs, _ in read), strict=True)
             ]
             final += read[-1][1]
-        if manifest["layers"]:
-            inputs |= {
-                "states": np.stack(below, axis=1),
-                **{f"final.{k}": one for k, one in enumerate(final)},
-            }
+        inputs["states"] = np.stack(below, axis=1)  # which a Transformer's graph does not take
+        inputs |= {f"final.{k}": one for k, one in enumerate(final)}
         kept = self.call("prepare", inputs)
         masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
         token = manifest["sos"]
@@ -267,11 +241,7 @@ class OnnxLoop:
                 "change.valid": np.array([real if masked else np.ones_like(real)]),
             }
             result = self.call("step", {"token": np.array([token]), **kept, **change})
-            kept |= {
-                key.removesuffix(".next"): one
-                for key, one in result.items()
-                if key.endswith(".next")
-            }
+            kept |= {key.removesuffix(".next"): one for key, one in result.items()}
             logits.append(result["logits"][0, 0])
             if manifest["attends"]:
                 weights.append(result["weights"][0, 0])
@@ -282,34 +252,24 @@ class OnnxLoop:
         return {"tokens": emitted, "logits": logits, "weights": weights or None}
 
 
-def largest_differences(
-    found,
-    expected,
-    most=None,
-):
+def largest_differences(found, expected, most=None):
     """The largest absolute differences of logits and weights in the first `most` steps. Raises
     AssertionError where outputs differ, unless the two best symbols of the first step that differs
     are so close that rounding decides; what follows it is then left out.
     """
-    logits = weights = 0.0
-    for pair in zip(found, expected, strict=True):
-        one, other = (
-            {key: rows if rows is None else rows[:most] for key, rows in both.items()}
-            for both in pair
-        )
-        pairs = enumerate(itertools.zip_longest(one["tokens"], other["tokens"]))
-        differs = next((step for step, (mine, theirs) in pairs if mine != theirs), None)
-        if differs is not None:
-            second, best = np.sort(other["logits"][differs][EOS:])[-2:]
-            assert best - second < 1e-6
+    largest = {"logits": 0.0, "weights": 0.0}
+    for one, other in zip(found, expected, strict=True):
+        compared = slice(most)
+        pairs = itertools.zip_longest(one["tokens"][:most], other["tokens"][:most])
+        for step, (mine, theirs) in enumerate(pairs):
+            if mine != theirs:
+                second, best = np.sort(other["logits"][step][EOS:])[-2:]
+                assert best - second < 1e-6
+                compared = slice(step + 1)
+                break
         assert (one["weights"] is None) == (other["weights"] is None)
-        same = slice(None if differs is None else differs + 1)
-        logits = max(
-            logits, float(np.abs(np.array(one["logits"][same]) - other["logits"][same]).max())
-        )
-        if one["weights"] is not None:
-            weights = max(
-                weights,
-                float(np.abs(np.array(one["weights"][same]) - other["weights"][same]).max()),
-            )
-    return logits, weights
+        for name, before in largest.items():
+            if one[name] is not None:
+                apart = np.abs(np.array(one[name][compared]) - other[name][compared]).max()
+                largest[name] = max(before, float(apart))
+    return largest.values()

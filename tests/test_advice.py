@@ -42,8 +42,12 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
         "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
         + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
-        {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
-        | {"target_separator": " "},
+        {
+            "delimiter": ",",
+            "source_column": "Form",
+            "target_column": "Segments",
+            "target_separator": " ",
+        },
     ),
     "sources.csv": (  # each line has one ';', too
         lines(lambda number, word: f"x-{number},{word},{phones(word)},a;b"),
@@ -285,6 +289,12 @@ def test_a_parallel_file_is_known_by_its_number_of_lines(cli):
         assert ("paste a.de a.en" in cli("split a.de").refusal) == is_parallel
 
 
+def run_printed(refusal):
+    """Run the command that begins with awk."""
+    command = refusal[refusal.index("awk") :].splitlines()[0]
+    subprocess.run(command, shell=True, check=True)
+
+
 @pytest.mark.parametrize(
     "name, content, kind",
     [
@@ -304,9 +314,7 @@ def test_the_commands_that_are_printed_take_two_lines_of_each_block(cli, name, c
     Path(name).write_text(content, "utf-8")
     refusal = cli(f"split {name}").refusal
     assert f"It is {kind}" in refusal
-    command = refusal[refusal.index("awk") :].splitlines()[0]
-    command = command.replace("KEY", "lx").replace("OTHER", "ge")
-    subprocess.run(command, shell=True, check=True)
+    run_printed(refusal.replace("KEY", "lx").replace("OTHER", "ge"))
     pairs = [f"{word}\t{phones(word)}" for word in WORDS]
     assert Path("words.tsv").read_text("utf-8").splitlines() == pairs
 
@@ -316,9 +324,7 @@ def test_a_treebank_becomes_a_file_of_pairs_by_the_commands_that_are_printed(cli
         lambda number, word: f"{number + 1}\t{word}s\t{word}\tX\t_\tN=A|C={word[0]}" + "\t_" * 4
     )
     Path("a.conllu").write_text(f"# text = x\n{rows}65-66\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
-    refusal = cli("split a.conllu").refusal
-    command = refusal[refusal.index("awk") :].splitlines()[0]
-    subprocess.run(command, shell=True, check=True)
+    run_printed(cli("split a.conllu").refusal)
     words = tried(cli("split words.tsv").refusal)
     assert options(words) == {"features_column": 3, "features_separator": "|"}
     cli(*words).check()

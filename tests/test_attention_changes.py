@@ -35,18 +35,13 @@ def make(kind):
 
 
 @torch.no_grad()
-def outputs(model, hooks=None, source=SOURCE, lengths=LENGTHS, edit=None):
-    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes or
-    hooks by name.
-    """
-    if isinstance(hooks, Changes):
-        context = hooked_places(hooks.hooks(model, source, lengths), Rank.CHANGE)
-    else:
-        context = hooked(model, hooks or {})
+def outputs(model, changes=None, source=SOURCE, edit=None):
+    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes."""
+    hooks = (changes or Changes()).hooks(model, source, LENGTHS)
     logits = []
     weights = []
-    with context:
-        memory, state = model.encode(source, lengths)
+    with hooked_places(hooks, Rank.CHANGE):
+        memory, state = model.encode(source, LENGTHS)
         if edit is not None:
             memory = edit(memory)
         for tokens in TOKENS.unbind(1):

@@ -62,30 +62,18 @@ def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
 # ---- dropout ----
 
 
-def seen_by(module, run):
-    """What `run` gives to this module, input after input."""
-    seen = []
-    handle = module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
-    run()
-    handle.remove()
-    return seen
-
-
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 def test_dropout_acts_in_training_only(arrangement):
     options = {"layers": 2, "arrangement": arrangement, "initial_state": "last"}
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
-    batch = make_batch()
+    batch = as_batch(*make_batch())
     torch.manual_seed(0)
-    first = model(as_batch(*batch)).logits
-    second = model(as_batch(*batch)).logits
-    assert not torch.equal(first, second)
+    first = model(batch).logits
+    assert not torch.equal(model(batch).logits, first)
     torch.manual_seed(0)
-    assert torch.equal(
-        model(as_batch(*batch)).logits, first
-    )  # drawn from torch's default generator
+    assert torch.equal(model(batch).logits, first)  # drawn from torch's default generator
     model.eval()
-    close(model(as_batch(*batch)).logits, without(as_batch(*batch)).logits)
+    close(model(batch).logits, without(batch).logits)
 
 
 def test_dropout_at_embeddings_between_layers_and_before_the_output():
@@ -93,6 +81,8 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     torch.manual_seed(0)
     layers = [layer.cell for layer in model.encoder.layers] + list(model.decoder.cell.cells)
     for reader in (*layers, model.decoder.output):
-        read = seen_by(reader, lambda: model(as_batch(*make_batch())))
+        read = []
+        with reader.register_forward_pre_hook(lambda _, inputs, read=read: read.append(inputs[0])):
+            model(as_batch(*make_batch()))
         dropped = torch.cat([one[..., :16].flatten() for one in read]) == 0
         assert 0.3 < dropped.double().mean() < 0.7

@@ -65,6 +65,10 @@ def refused(path, model=None):
 # ---- intact files ----
 
 
+def bits(tensor):
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
 def test_tensors_and_state_come_back_bit_for_bit(path):
     saved = tensors()
     save_checkpoint(path, saved, STATE)
@@ -75,12 +79,7 @@ def test_tensors_and_state_come_back_bit_for_bit(path):
         found = loaded.tensors[name]
         assert found.dtype == tensor.dtype, name
         assert found.shape == tensor.shape
-        assert (
-            found.contiguous()
-            .view(-1)
-            .view(torch.uint8)
-            .equal(tensor.contiguous().view(-1).view(torch.uint8))
-        ), name
+        assert bits(found).equal(bits(tensor)), name
 
 
 # ---- damaged files ----

@@ -33,8 +33,6 @@ def group(values, score, level, *, seeds=(1, 2, 3)):
         "mean": mean_over_seeds(list(by_seed.values())),
         "sd": None,
         "difference": None,
-    }
-    numbers |= {
         "seeds": 3,
         "worst": min(by_seed.values()),
         "worst_seed": 1,

@@ -1,12 +1,11 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import contextlib
+import itertools
 import json
 import os
 import platform
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -59,8 +58,8 @@ def compare(*vary, executor=Inline, **options):
     return seq2attn.compare(configs=["tiny.yaml"], vary=vary, executor=executor, **options)
 
 
-def run(seed, name="e"):
-    return Run(Path("runs", f"{name}-seed_{seed}"))
+def run(seed):
+    return Run(Path("runs", f"e-seed_{seed}"))
 
 
 def planned_seeds():
@@ -212,27 +211,25 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
 
 
 class Elsewhere(Inline):
-    """Every other trial gets to a worker that does not see the runs directory."""
+    """Some trials get to a worker that does not see the runs directory."""
 
-    def __init__(self, wrong):
+    def __init__(self, *wrong):
         super().__init__()
-        self.wrong, self.calls = wrong, 0
+        self.wrong = itertools.cycle(wrong)
 
     def submit(self, call, trial, context):
-        self.calls += 1
-        if self.wrong(self.calls):
+        if next(self.wrong):
             context = replace(context, marker=Path("/nowhere/marker"))
         return super().submit(call, trial, context)
 
 
 def test_a_trial_that_a_worker_refuses_goes_to_another(capsys):
-    executor = Elsewhere(lambda call: call % 2)
-    found = compare("seed=1-3", executor=lambda: executor, workers=1, progress=True)
+    found = compare("seed=1-3", executor=lambda: Elsewhere(True, False), progress=True)
     assert found.failed == {}
     assert len(found.groups[0].trials) == 3
     assert capsys.readouterr().err.count("worker left out") == 1
     with refused("2 of 2 trials failed\n  e-seed_4: no worker took it; process"):
-        compare("seed=4-5", executor=lambda: Elsewhere(lambda call: True), workers=1)
+        compare("seed=4-5", executor=lambda: Elsewhere(True))
 
 
 def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
@@ -424,41 +421,36 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
     assert [call[1] for call in shown if call[0] == "all trials"] == [12, 3, 6, 9, 12]
 
 
-class Deadly(Inline):
-    """Its worker dies during the trials of seed 3, which breaks all futures that are not done."""
-
-    def __init__(self, seen):
-        super().__init__()
-        self.seen = seen
-        self.pending = []
-        self.broken = False
+class Mortal(Slow):
+    broken = False
 
     def submit(self, call, /, *arguments):
         if self.broken:
             raise BrokenExecutor
-        if not arguments:  # whether it runs anything at all
-            return super().submit(call)
-        trial, place = arguments
-        self.seen.append(trial.config.seed)
-        self.pending.append((Future(), trial))
-        if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
-            self.broken = any(other.config.seed == 3 for _, other in self.pending)
-            for future, other in self.pending:
-                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(
-                    call(other, place)
-                )
-        future = self.pending[-1][0]
-        self.pending = [] if future.done() else self.pending
-        return future
+        # without arguments, whether it runs anything at all
+        return super().submit(call, *arguments) if arguments else Inline.submit(self, call)
 
 
-def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
-    seen = []
-    made = []
-    found = compare("seed=1-4", executor=lambda: made.append(Deadly(seen)) or made[-1], workers=2)
+def test_a_trial_that_kills_its_process_is_the_only_one_to_fail(monkeypatch):
+    """A process that dies during the trial of seed 3 breaks all futures of its executor."""
+
+    def wait(running, **options):
+        mortal = made[-1]
+        ran.append({trial.config.seed for trial in running.values()})
+        mortal.broken = 3 in ran[-1]
+        for future, call, *arguments in mortal.waiting:
+            if mortal.broken:
+                future.set_exception(BrokenExecutor())
+            else:
+                future.set_result(call(*arguments))
+        mortal.waiting.clear()
+
+    made, ran = [], []
+    monkeypatch.setattr("concurrent.futures.wait", wait)
+    found = compare("seed=1-4", executor=lambda: made.append(Mortal()) or made[-1], workers=2)
     assert found.failed == {"e-seed_3": DIED.reason}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 4]
-    assert sorted(seen[4:]) == [3, 4]  # those that ran when it died, one by one
+    assert ran == [{1, 2}, {3, 4}, {4}, {3}]  # those that ran when it died, one by one
     assert len(made) == 2  # another was made after the break
 
 
@@ -498,18 +490,9 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
 @pytest.mark.slow
 def test_eight_jobs_share_one_comparison():
     words = "-m seq2attn compare -c tiny.yaml --vary seed=1-24 --name e --workers 1"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
-        "OMP_NUM_THREADS": "1",
-    }
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    jobs = [
-        subprocess.Popen([sys.executable, *words.split()], env=environment, **pipes)
-        for _ in range(8)
-    ]
-    ended = [job.communicate() for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * 8, ended
+    with ThreadPoolExecutor(8) as threads:
+        for ended in threads.map(process, 8 * ["."], 8 * [words]):
+            ended.check()
     found = compare("seed=1-24", executor=None)
     assert len(found.groups[0].trials) == 24
     assert found.busy == ()

@@ -6,6 +6,8 @@ from refusal import refusal
 
 from seq2attn.config.yaml_files import find_config, read_file, read_text, shipped_folder
 
+pytestmark = pytest.mark.usefixtures("cli")  # in an empty folder
+
 
 def value(text):
     return read_text(text, source="some.yaml").value
@@ -96,10 +98,10 @@ def test_tags_and_anchors_are_refused_wherever_a_value_is_written(cli, text):
 # ---- files ----
 
 
-def test_a_file_is_read_as_utf8_with_or_without_byte_order_mark(tmp_path):
+def test_a_file_is_read_as_utf8_with_or_without_byte_order_mark():
     for data in ("a: é".encode(), "a: é".encode("utf-8-sig"), b"a: \xc3\xa9\n#" + b"#" * 199_992):
-        (tmp_path / "a.yaml").write_bytes(data)
-        assert read_file(tmp_path / "a.yaml").value == {"a": "é"}
+        Path("a.yaml").write_bytes(data)
+        assert read_file(Path("a.yaml")).value == {"a": "é"}
 
 
 @pytest.mark.parametrize(
@@ -121,10 +123,7 @@ def test_a_file_is_read_as_utf8_with_or_without_byte_order_mark(tmp_path):
         ),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_with_its_name(
-    tmp_path, monkeypatch, name, data, message
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_that_cannot_be_read_is_refused_with_its_name(name, data, message):
     Path("a.yaml").write_bytes(data)
     Path("one.yaml").touch()
     assert str(refusal(read_file, Path(name))).startswith(message)
@@ -138,10 +137,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(
         ("chapter/dot", "chapter/dot.yaml"),
     ],
 )
-def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(
-    tmp_path, monkeypatch, name, file
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(name, file):
     assert find_config(name) == shipped_folder() / file
     assert find_config(name).is_file()
     Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -152,8 +148,7 @@ def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(
 @pytest.mark.parametrize(
     "name", ["nosuch", "configs", "../configs/scaled.yaml", "/scaled.yaml", "", "a\0b"]
 )
-def test_no_other_name_is_that_of_a_shipped_config(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_no_other_name_is_that_of_a_shipped_config(name):
     assert find_config(name) == Path(name)
 
 

@@ -4,7 +4,6 @@ fake `sbatch`.
 
 import gc
 import os
-import shlex
 import signal
 import socket
 import stat
@@ -15,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from inline import Inline
+from inline import ROOT, Inline, process
 from outcomes import metrics
 from refusal import refused
 
@@ -31,7 +30,6 @@ training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validatio
   snapshots: 0}
 evaluation: {samples: 4}
 """
-ROOT = Path(seq2attn.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 PATIENCE = 900  # seconds
 
@@ -135,39 +133,24 @@ def test_a_signal_does_not_wait_for_workers_that_never_come():
 # ---- real schedulers and workers ----
 
 
-class Cluster:
-    """A scheduler and workers, as processes that can be killed."""
+@pytest.fixture
+def start():
+    """`start("worker ...")` is a process of Dask's that can be killed."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    started = []
 
-    def __init__(self, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.folder, self.address, self.workers = folder, f"tcp://127.0.0.1:{self.port}", []
-        options = f"--host 127.0.0.1 --port {self.port} --dashboard-address :0"
-        self.scheduler = self.start("distributed.cli.dask_scheduler", *options.split())
+    def begin(line):
+        words = f"-m distributed.cli.dask_{line}".split()
+        started.append(subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, **quiet))
+        return started[-1]
 
-    def start(self, *command):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=self.folder, env=ENVIRONMENT, **quiet
-        )
-
-    def add_worker(self):
-        options = "--nthreads 1 --no-nanny --no-dashboard --local-directory scratch".split()
-        self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
-
-    def kill(self, process):
-        process.kill()
-        process.wait()
-
-    def close(self):
-        for process in (*self.workers, self.scheduler):
-            self.kill(process)
+    yield begin
+    for one in started:
+        one.kill()
+        one.wait()
 
 
-def command(*arguments, trials):
-    base = f"-m seq2attn compare -c tiny.yaml --name many --device cpu --vary seed=1-{trials}"
-    return [sys.executable, *base.split(), *arguments]
+MANY = "-m seq2attn compare -c tiny.yaml --name many --device cpu --vary seed=1-12"
 
 
 def measured():
@@ -181,37 +164,28 @@ def wait_for(number):
         time.sleep(0.1)
 
 
-def completed(*arguments, trials):
-    pipes = {"capture_output": True, "text": True, "env": ENVIRONMENT}
-    done = subprocess.run(
-        command(*arguments, trials=trials), check=False, timeout=PATIENCE, **pipes
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
-def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path):
-    made = Cluster(tmp_path)
-    try:
-        made.add_worker()
-        made.add_worker()
-        asked = command("--executor", f"dask:{made.address}", trials=12)
-        with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as first:
-            wait_for(3)
-            made.kill(made.workers.pop(0))
-            made.add_worker()
-            wait_for(7)
-            made.kill(made.scheduler)
-            _, err = first.communicate(timeout=PATIENCE)
-        assert first.returncode == 1
-        assert "is lost; finished trials are kept" in err
-        assert "Traceback" not in err
-    finally:
-        made.close()
-    assert completed("--workers", "2", trials=12) == completed(
-        "--runs-dir", "local", "--workers", "2", trials=12
-    )
+def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path, start):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = start(f"scheduler --host 127.0.0.1 --port {port} --dashboard-address :0")
+    worker = f"worker {address} --nthreads 1 --no-nanny --no-dashboard --local-directory scratch"
+    first, _ = start(worker), start(worker)
+    asked = [sys.executable, *MANY.split(), "--executor", f"dask:{address}"]
+    with subprocess.Popen(asked, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as comparison:
+        wait_for(3)
+        first.kill()
+        start(worker)
+        wait_for(7)
+        scheduler.kill()
+        _, err = comparison.communicate(timeout=PATIENCE)
+    assert comparison.returncode == 1
+    assert "is lost; finished trials are kept" in err
+    assert "Traceback" not in err
+    again = process(tmp_path, f"{MANY} --workers 2").check()
+    assert again.out == process(tmp_path, f"{MANY} --workers 2 --runs-dir local").check().out
     for run in filter(Path.is_dir, Path("local").iterdir()):
         assert len(list((Path("runs") / run.name / "evaluations").iterdir())) == 1
         assert metrics(Run(Path("runs") / run.name)) == metrics(Run(run))
@@ -232,14 +206,8 @@ def test_the_slurm_script_with_a_fake_sbatch(tmp_path):
     for name, text in {"sbatch": FAKE_SBATCH, "scancel": "#!/bin/sh\nkill -- -$1\n"}.items():
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(stat.S_IRWXU)
-    words = shlex.split(
-        "--jobs 1 --walltime 00:30:00 --memory 1GB -- -c tiny.yaml --vary seed=1-3 --device cpu"
-    )
-    environment = {**ENVIRONMENT, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    script = [sys.executable, ROOT / "examples/slurm.py", *words]
-    done = subprocess.run(
-        script, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 4
+    job = "--jobs 1 --walltime 00:30:00 --memory 1GB"
+    words = f"{ROOT}/examples/slurm.py {job} -- -c tiny.yaml --vary seed=1-3 --device cpu"
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    assert len(process(tmp_path, words, PATH=path).check().out.splitlines()) == 4
     assert measured() == 3

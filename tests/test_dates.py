@@ -23,8 +23,8 @@ def drawn(task, count, length=None, seed=0):
     examples = task.examples(torch.Generator().manual_seed(seed), count, length)
     for source, target in zip(examples.source.tolist(), examples.target.tolist(), strict=True):
         yield (
-            task.source_vocabulary.decode(filter(None, source)),
-            task.target_vocabulary.decode(target),
+            task.source_vocabulary.decode([*filter(None, source)]),
+            task.target_vocabulary.decode([*filter(None, target)]),
         )
 
 

@@ -1,5 +1,6 @@
 """Families of strings: what they are, and measuring models on them."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -35,8 +36,7 @@ def draw(family, length=40, symbols=26, count=200, seed=0):
 
 def runs_of(string):
     """The lengths of its runs of equal characters."""
-    starts = [place for place, one in enumerate(string) if place == 0 or one != string[place - 1]]
-    return [end - start for start, end in zip(starts, [*starts[1:], len(string)], strict=True)]
+    return [len(list(run)) for _, run in itertools.groupby(string)]
 
 
 def period_of(string):

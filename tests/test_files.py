@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from refusal import refused
 
-from seq2attn import files
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically, write_json
 from seq2attn.runs import records
@@ -152,15 +151,6 @@ def test_a_link_to_a_config_is_followed(cli):
     Path("real.yaml").write_text("seed: 5\n")
     os.symlink("real.yaml", "link.yaml")
     assert "seed: 5" in cli("inspect link.yaml").check().out
-
-
-def test_a_file_of_a_run_has_a_bounded_number_of_bytes(runs_copy, monkeypatch):
-    file = runs_copy / "tiny/status.json"
-    monkeypatch.setattr(files, "MAX_BYTES", file.stat().st_size)
-    assert records.read_record(records.Status, file).step == 2
-    monkeypatch.setattr(files, "MAX_BYTES", file.stat().st_size - 1)
-    with refused(r"status.json: cannot be read: larger than \d+ bytes"):
-        records.read_record(records.Status, file)
 
 
 def test_a_log_has_a_bounded_number_of_lines(cli, runs_copy, monkeypatch):

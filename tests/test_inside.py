@@ -13,6 +13,7 @@ import yaml
 from models import as_batch, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
+from test_attention_changes import make as make_kind
 from textbook import gates
 
 import seq2attn
@@ -22,7 +23,6 @@ from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.cells import Cell
 from seq2attn.model.hooks import hooked, is_hooked
 from seq2attn.model.points import Point
-from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
 TEXT, OTHER = "abcd", "dcab"
@@ -39,8 +39,7 @@ def made(score="scaled", seed=5, **options):
 
 
 def transformer():
-    torch.manual_seed(2)
-    return trained(Transformer(8, 8, 8, layers=2, heads=2, feedforward=16).double())
+    return trained(make_kind("transformer"))
 
 
 def of_heads():
@@ -125,6 +124,7 @@ KINDS = {
     "hard_monotonic": partial(made, arrangement="hard_monotonic"),
     "heads": of_heads,
 }
+FIXED = {"hard_monotonic": {"attention.weights", "attention.context"}}  # cannot be replaced
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "heads"])
@@ -132,8 +132,7 @@ def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_giv
     model = KINDS[kind]()
     (_, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
     assert set(cache.names()) == set(cache)
-    fixed = {"attention.weights", "attention.context"} if kind == "hard_monotonic" else set()
-    names = [name for name in cache if name not in fixed]
+    names = [name for name in cache if name not in FIXED.get(kind, ())]
     together = [[name] for name in names] if kind == "bahdanau" else [names[::2], names[1::2]]
     for some in together:
         own = model.run_with_cache(TEXT, patch=every_row(cache, *some))[1]
@@ -212,7 +211,6 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
             r"the shape \(2, 2, 4\); found \(4,\)",
         ),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
-        (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
         (
             KINDS["hard_monotonic"],
             {("attention.context", 0): []},

@@ -9,30 +9,36 @@ from seq2attn.build import build_model
 # GRU: 3*96*(32+96) + 6*96 = 37440; with a context of 96: 3*96*(128+96) + 6*96 = 65088;
 # with one of 192: 3*96*(224+96) + 6*96 = 92736
 @pytest.mark.parametrize(
-    "score, parts",
+    "score, encoder, bridge, attention, decoder, read",
     [
-        ("general model.initial_state=last", (37440, 0, 9216, 65088, 192 * 29 + 29)),
-        ("additive model.attention.score.width=10",
-         (37440, 0, 10 * 192 + 10, 65088, 192 * 29 + 29)),
-        ("none model.initial_state=bridge", (37440, 9312, 0, 37440, 96 * 29 + 29)),
-        ("additive model.bidirectional=true model.initial_state=bridge",
-         (74880, 9312, 96 * (96 + 192) + 96, 92736, 288 * 29 + 29)),
+        ("general model.initial_state=last", 37440, 0, 9216, 65088, 192),
+        ("additive model.attention.score.width=10", 37440, 0, 10 * 192 + 10, 65088, 192),
+        ("none model.initial_state=bridge", 37440, 9312, 0, 37440, 96),
+        (
+            "additive model.bidirectional=true model.initial_state=bridge",
+            74880,
+            9312,
+            96 * (96 + 192) + 96,
+            92736,
+            288,
+        ),
     ],
-)  # fmt: skip
-def test_exact_counts(score, parts):
-    names = (*(f"encoder {name}" for name in ("embedding", "cells")), "initial state", "attention")
-    names += (*(f"decoder {name}" for name in ("embedding", "cells")), "output layer")
+)
+def test_exact_counts(score, encoder, bridge, attention, decoder, read):
     changes = "model.embedding=32 model.hidden=96 model.initial_state=zeros"
     built = build_model(make_config(f"{changes} model.attention.score={score}"))
-    embedding = 29 * 32
-    parts = (embedding, *parts[:3], embedding, *parts[3:])
     expected = {
-        name: count
-        for name, count in zip(names, parts, strict=True)
-        if count or name == "attention"
+        "encoder embedding": 29 * 32,
+        "encoder cells": encoder,
+        "attention": attention,
+        "decoder embedding": 29 * 32,
+        "decoder cells": decoder,
+        "output layer": 29 * (read + 1),
     }
-    assert parameter_ledger(built) == {**expected, "total": sum(parts)}
-    assert sum(parts) == sum(parameter.numel() for parameter in built.parameters())
+    expected |= {"initial state": bridge} if bridge else {}
+    total = sum(expected.values())
+    assert parameter_ledger(built) == {**expected, "total": total}
+    assert total == sum(parameter.numel() for parameter in built.parameters())
 
 
 @pytest.mark.parametrize("columns, parts", [("60", 2), ("45", 3), ("80", 1)])

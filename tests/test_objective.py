@@ -2,10 +2,9 @@ import math
 
 import pytest
 import torch
+from models import first_batch, make_config
 
 from seq2attn.config import check_config
-from seq2attn.data.batches import TrainingData
-from seq2attn.data.tasks.strings import Reverse
 from seq2attn.model.interface import Decoded
 from seq2attn.parts import LOSSES
 from seq2attn.training.schedule import learning_rate
@@ -15,11 +14,15 @@ V = 8
 
 
 def make_batch():
-    task = Reverse(alphabet="abcde", max_length=5)
-    cpu = torch.device("cpu")
-    return next(
-        TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches()
-    )
+    """Six strings of 1 to 5 letters."""
+    task = "task.alphabet=abcde task.max_length=5"
+    return first_batch(make_config(f"{task} training.batch_size=6 seed=2 model.source_eos=false"))
+
+
+def make_weights(batch, width):
+    """As attention to so many positions has them, (B, L, width)."""
+    drawn = torch.Generator().manual_seed(4)
+    return torch.rand(*batch.decoder_output.shape, width, generator=drawn, dtype=torch.float64)
 
 
 def loss_of(decoded, batch, name, **options):
@@ -88,28 +91,22 @@ def test_the_schedule_by_formula(schedule, warmup, step, share):
 
 def test_the_coverage_loss_by_hand():
     batch = make_batch()
-    rows, steps = batch.decoder_output.shape
-    weights = torch.rand(
-        rows, steps, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64
-    )
+    weights = make_weights(batch, 3)
     total, count = 0.0, 0
-    for row in range(rows):
+    for row, tokens in zip(weights.tolist(), batch.decoder_output.tolist(), strict=True):
         covered = [0.0] * 3
-        for t in range(steps):
-            if batch.decoder_output[row, t] != 0:
-                total += sum(min(float(weights[row, t, j]), covered[j]) for j in range(3))
+        for attended, token in zip(row, tokens, strict=True):
+            if token != 0:
+                total += sum(map(min, attended, covered))
                 count += 1
-            covered = [c + float(w) for c, w in zip(covered, weights[row, t], strict=True)]
+            covered = [one + other for one, other in zip(covered, attended, strict=True)]
     loss = loss_of(Decoded(weights, weights), batch, "coverage")
     assert loss == pytest.approx(total / count, rel=1e-12)
 
 
 def test_attentive_guidance_by_hand():
     batch = make_batch()
-    rows, steps = batch.decoder_output.shape
-    weights = torch.rand(
-        rows, steps, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64
-    )
+    weights = make_weights(batch, 5)
     surprises = []
     for row, length in enumerate(batch.target_lengths.tolist()):
         for t in range(length):  # the task reverses: `<eos>` copies nothing

@@ -16,6 +16,7 @@ import seq2attn
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run, is_training
 
+VALUES = yaml.safe_load(TINY)
 SETTINGS = [
     "training.schedule=constant",
     "training.weight_decay=0.1",
@@ -27,7 +28,7 @@ SETTINGS = [
 ]
 
 
-def train(model, steps):
+def train(model):
     """Train as `seq2attn train` does, with the optimiser that torch has: the norms of gradients."""
     config = model.config.training
     parameters = list(model.module.parameters())
@@ -35,7 +36,7 @@ def train(model, steps):
         parameters, config.learning_rate, weight_decay=config.weight_decay
     )
     norms = []
-    for _, batch in zip(range(steps), model.batches(), strict=False):
+    for _, batch in zip(range(config.steps), model.batches(), strict=False):
         optimiser.zero_grad()
         model.loss(batch).backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm)))
@@ -46,16 +47,16 @@ def train(model, steps):
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = seq2attn.new_model(yaml.safe_load(TINY), SETTINGS, device="cpu")
-    train(model, 6)
+    model = seq2attn.new_model(VALUES, SETTINGS, device="cpu")
+    train(model)
     assert model.save("mine", note="a loop") == model.run == Run(Path("runs/mine"))
     return model
 
 
 def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path):
     settings = [*SETTINGS, "training.clip_norm=0.05"]
-    model = seq2attn.new_model(yaml.safe_load(TINY), settings, device="cpu")
-    norms = train(model, 6)
+    model = seq2attn.new_model(VALUES, settings, device="cpu")
+    norms = train(model)
     saved = model.save("mine", runs_dir=tmp_path)
     run = seq2attn.train(model.config, runs_dir=tmp_path, name="theirs", device="cpu")
     theirs = load_checkpoint(run.checkpoint("last")).part("model.")
@@ -113,7 +114,7 @@ def test_a_run_that_is_being_saved_is_locked(saved):
 
 def test_half_precision_and_autocast(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = seq2attn.new_model(yaml.safe_load(TINY), device="cpu")
+    model = seq2attn.new_model(VALUES, device="cpu")
     with torch.autocast("cpu", torch.bfloat16):
         assert model.loss(next(model.batches())).isfinite()
     model.module.bfloat16()
@@ -143,7 +144,7 @@ def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(tmp_path, monke
 
 
 def test_batches_can_start_anywhere():
-    model = seq2attn.new_model(yaml.safe_load(TINY), device="cpu")
+    model = seq2attn.new_model(VALUES, device="cpu")
     stream = model.batches()
     for _ in range(5):
         next(stream)

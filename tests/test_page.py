@@ -11,10 +11,10 @@ from inline import ROOT
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
+from test_attention_changes import changed as predicted
 
 import seq2attn
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.inference.changes import Changes
 from seq2attn.pages.models import PageModel, run_models
 from seq2attn.pages.page import render
 from seq2attn.parts import TASKS
@@ -80,23 +80,19 @@ def shown(browser, rendered):
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
 
 
-TYPE = (
-    "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
-    "Event('input')); };"
-)
-KEY = (
-    "const key = (name, place = views[0].canvas) => place.dispatchEvent("
-    "new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));"
-)
-ANSWER = (
-    "[...views[0].find('.answer .tiles').querySelectorAll(':scope > "
-    "button')].map(one => one.textContent)"
-)
+TYPE = """
+const type_ = text => {
+  by('text').value = text;
+  by('text').dispatchEvent(new Event('input'));
+};
+"""
+KEY = """
+const key = (name, place = views[0].canvas) => place.dispatchEvent(
+  new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true}));
+"""
+TILES = "views[0].find('.answer .tiles').querySelectorAll(':scope > button')"
+ANSWER = f"Array.from({TILES}, one => one.textContent)"
 WEIGHTS_OF_STEPS = "views[0].now.steps.map(step => Array.from(step.weights.data))"
-
-
-def predicted(predictor, text, **changes):
-    return next(replace(predictor, changes=Changes(**changes)).predict([text], keep_weights=True))
 
 
 def answer_of(predictor, text, **changes):
@@ -111,10 +107,10 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
         assert shown.run(f"{TYPE} type_({text!r}); return {ANSWER}") == answer_of(predictor, text)
     for text, message in (("abQ", "does not know Q"), ("", "Type a string.")):
         assert message in shown.run(f"{TYPE} type_({text!r}); return by('message').textContent")
-    stuck = (
-        "const kept = Session.prototype.decode; Session.prototype.decode = () => "
-        "broadcast([[2, 1, 3], [4]]); "
-    )
+    stuck = """
+      const kept = Session.prototype.decode;
+      Session.prototype.decode = () => broadcast([[2, 1, 3], [4]]);
+    """
     told = "Session.prototype.decode = kept; return by('message').textContent"
     assert "cannot read that: sizes 3 and 4 do not fit" in shown.run(
         f"{stuck} {TYPE} type_('ba'); {told}"
@@ -205,16 +201,11 @@ def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
     assert chips[:3] == ["temperature 5.00 ✕", "padding 2 ✕", "not masked ✕"]
     assert chips[3:5] == ["step 1, position 2: 1.00 ✕", "position 3: banned ✕"]
     assert chips[5].startswith("step 2 writes")
-    masked = (
-        "return [views[0].map.masked(3), (state.mask = null, update(), views[0].map.masked(3))]"
-    )
-    assert shown.run(masked) == [False, True]
-    assert (
-        shown.run(
-            "while (by('changes').firstChild) by('changes').firstChild.click(); return isChanged()"
-        )
-        is False
-    )
+    masked = "views[0].map.masked(3)"
+    assert shown.run(f"return {masked}") is False
+    assert shown.run(f"state.mask = null; update(); return {masked}") is True
+    undo = "while (by('changes').firstChild) by('changes').firstChild.click();"
+    assert shown.run(f"{undo} return isChanged()") is False
 
 
 def test_keys_work_after_a_button_was_clicked(shown):
@@ -245,10 +236,8 @@ def test_temperature_padding_and_mask(shown, predictor):
 
 
 def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
-    what = (
-        "Object.entries(state).map(([name, value]) => [name, value instanceof Object ? "
-        "[...value] : value])"
-    )
+    listed = "value instanceof Object ? [...value] : value"
+    what = f"Object.entries(state).map(([name, value]) => [name, {listed}])"
     change = """
       Object.assign(state, {step: 1, position: 2, temperature: 0.5, padding: 1, mask: false,
         numbers: true,
@@ -269,19 +258,18 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
         "%",
         "text=%F0%9F%98%80",
     ):
-        left = (
-            "[state.force.size, state.ban.size, state.write.size, state.temperature, "
-            "state.padding, state.step]"
-        )
-        assert shown.run(f"restore({fragment!r}); update(); return {left}") == [0, 0, 0, 1, 0, 0]
+        left = "state.force.size, state.ban.size, state.write.size, state.padding, state.step"
+        then = f"update(); return [state.temperature, {left}]"
+        assert shown.run(f"restore({fragment!r}); {then}") == [1, 0, 0, 0, 0, 0]
 
 
 def test_through_training_and_side_by_side(shown):
     assert shown.run("return views.map(view => view.find('h2').textContent)") == ["first", "second"]
-    slide = (
-        "const one = views[0].find('.snapshot input'); one.value = 0; "
-        "one.dispatchEvent(new Event('input'));"
-    )
+    slide = """
+      const one = views[0].find('.snapshot input');
+      one.value = 0;
+      one.dispatchEvent(new Event('input'));
+    """
     both = "views.map(view => Array.from(view.now.steps[0].logits.data))"
     before = shown.run(f"{TYPE} type_('cab'); return {both}")
     after = shown.run(f"{slide} return {both}")
@@ -298,11 +286,8 @@ def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
     )
     assert shown.run("return document.documentElement.scrollWidth") == width
     if width > 1000:
-        widths = (
-            "[...document.querySelectorAll('.maps .scroll')].map(one => [one.scrollWidth, "
-            "one.clientWidth])"
-        )
-        assert all(inside <= room for inside, room in shown.run(f"return {widths}"))
+        maps = "[...document.querySelectorAll('.maps .scroll')]"
+        assert shown.run(f"return {maps}.every(one => one.scrollWidth <= one.clientWidth)")
 
 
 def test_a_page_writes_neither_padding_nor_the_start(browser, tmp_path, predictor):
@@ -353,9 +338,7 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
 
 
 def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predictor):
-    keys = (
-        "for (const name of ['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor']) key(name);"
-    )
+    keys = "['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor'].forEach(one => key(one));"
     new = "for (const view of views) view.now = view.before = view.answered = undefined;"
     shown.open(rendered, "?#text=HELLO&write=0,3")
     for text in ("HELLO&write=0,3", "constructor&position=2", "__proto__", ""):
@@ -380,20 +363,11 @@ def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
         NASTY,
         NASTY,
     ]
-    counted = (
-        "[document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
-    )
-    assert browser.run(f"return {counted}") == [3, 0, 0]
+    bold = "document.querySelectorAll('b b')"
+    assert browser.run(f"return [document.images.length, {bold}.length]") == [0, 0]
+    assert browser.run("return document.scripts.length") == 3
     assert browser.run("return by('text').value") == text
-    assert browser.run("return views[0].sources")[:7] == [
-        "</script>",
-        "<b>",
-        "&amp;",
-        '"',
-        "\\",
-        "␁",
-        "202E",
-    ]
+    assert browser.run("return views[0].sources")[:7] == [*STRANGE[:5], "␁", "202E"]
     assert browser.console() == []
 
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from models import assert_close, make_config
 from refusal import refusal, refused
+from test_attention_changes import changed
+from test_dates import drawn
 
 from seq2attn.build import build_model
 from seq2attn.data import pairs
 from seq2attn.data.pairs import Format, load_pairs
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import SOS, UNK, Vocabulary
-from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.inference.predictor import Predictor
@@ -28,8 +29,9 @@ def written(path, content):
     return path
 
 
-def unreadable(path, content, **options):
-    message = refusal(load_pairs, written(path, content), Format(**options)).message
+def unreadable(folder, content, **options):
+    path = written(folder / "a.tsv", content)
+    message = refusal(load_pairs, path, Format(**options)).message
     assert str(path) in message
     return message
 
@@ -141,7 +143,7 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
     ids=ascii,
 )
 def test_what_a_cell_may_not_hold(tmp_path, content, options, says):
-    assert says in unreadable(tmp_path / "a.tsv", content, **options)
+    assert says in unreadable(tmp_path, content, **options)
 
 
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
@@ -182,15 +184,13 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
 )
 def test_a_malformed_line_is_named(tmp_path, line, says):
     longest = b"a\t" + b"x" * 9_998
-    message = unreadable(
-        tmp_path / "a.tsv", longest + b"\n" + line + b"\nc\td\n", target_separator=" "
-    )
+    message = unreadable(tmp_path, longest + b"\n" + line + b"\nc\td\n", target_separator=" ")
     assert "1 of 3 lines cannot be read\n  line 2: " + says in message
     assert len(message) < 400
 
 
 def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path):
-    message = unreadable(tmp_path / "a.tsv", "a\tb\n" + "c\n" * 14 + "\td\n").splitlines()
+    message = unreadable(tmp_path, "a\tb\n" + "c\n" * 14 + "\td\n").splitlines()
     assert message[0].endswith("15 of 16 lines cannot be read")
     assert message[1:] == [
         "  14 lines (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...): columns: found 1, expected 2: 'c'",
@@ -199,16 +199,12 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
             "end: '\\td'"
         ),
     ]
-    many = unreadable(
-        tmp_path / "a.tsv", "\n".join("x\t" * count for count in range(2, 30))
-    ).splitlines()
+    many = unreadable(tmp_path, "\n".join("x\t" * count for count in range(2, 30))).splitlines()
     assert len(many) == 12
     assert many[-1] == "  ..."
-    assert "1 of 1 lines" in unreadable(tmp_path / "a.tsv", "")
-    assert "line 1: no pair follows: 'a\\tb'" in unreadable(
-        tmp_path / "a.tsv", "a\tb\n", header=True
-    )
-    featured = unreadable(tmp_path / "a.tsv", "walk\twalked\tV;;PST\n", features_column=3)
+    assert "1 of 1 lines" in unreadable(tmp_path, "")
+    assert "line 1: no pair follows: 'a\\tb'" in unreadable(tmp_path, "a\tb\n", header=True)
+    featured = unreadable(tmp_path, "walk\twalked\tV;;PST\n", features_column=3)
     assert "the features (column 3) is empty, has an empty part" in featured
 
 
@@ -277,14 +273,7 @@ def test_a_task_is_rebuilt_from_what_it_learned_without_files(tmp_path):
 
 def test_examples_are_pairs_of_the_training_file(tmp_path):
     task = make(tmp_path)
-    drawn = task.examples(torch.Generator().manual_seed(1), 20)
-    rows = zip(drawn.source.tolist(), drawn.target.tolist(), strict=True)
-    vocabularies = task.source_vocabulary, task.target_vocabulary
-    texts = {
-        tuple(v.decode([*filter(None, ids)]) for v, ids in zip(vocabularies, row, strict=True))
-        for row in rows
-    }
-    assert texts == set(task.training_set)
+    assert {*drawn(task, 20)} == {*task.training_set}
     assert task.examples(torch.Generator(), 4, length=3).source_lengths.tolist() == [3] * 4
     with refused("no pair at hand has a source of 7 symbols"):
         task.examples(torch.Generator(), 1, length=7)
@@ -396,11 +385,10 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert one.output.startswith("a a")
     assert one.weights is None
     assert one.hypotheses[0].output == one.output
-    (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
-    assert one.output_symbols[:2] == ("é", "a")
-    (one,) = replace(searching, search=None, changes=Changes(force={(0, 0): 0.5})).predict(["xa"])
-    assert one.output_symbols[0] == "x"  # which the source's vocabulary lacks, not the target's
     greedy = replace(searching, search=None)
+    assert changed(greedy, "abé", force={(0, 2): 0.5}).output_symbols[:2] == ("é", "a")
+    # the source's vocabulary lacks it, not the target's
+    assert changed(greedy, "xa", force={(0, 0): 0.5}).output_symbols[0] == "x"
     (answer,) = evaluate_pairs(greedy, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}
     model.decoder.output.bias.data[UNK] = 50.0
@@ -431,10 +419,9 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
     (one,) = predictor.predict(["dab"])
     assert set(one.output.split()) == {"<unk>"}
     assert set(one.output_ids) == {5}
-    (one,) = replace(predictor, changes=Changes(write={0: 4, 1: 3, 2: 2})).predict(["dab"])
-    assert one.output == "<eos> d"
+    assert changed(predictor, "dab", write={0: 4, 1: 3, 2: 2}).output == "<eos> d"
     with refused("the targets have a symbol called like the model's own"):
-        next(replace(predictor, changes=Changes(write={0: "<eos>"})).predict(["dab"]))
+        changed(predictor, "dab", write={0: "<eos>"})
 
 
 def test_inspect_shows_the_first_of_many_symbols(cli, tmp_path):

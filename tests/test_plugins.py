@@ -108,30 +108,14 @@ def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli, tmp_path
     assert not (tmp_path / "runs").exists()
 
 
-LOOP = """\
-import torch
-from seq2attn import register
-from seq2attn.model.encoder import Encoded, RecurrentEncoder
-
-@register("summed")
-class Summed(RecurrentEncoder):
-    def encode(self, embedded, lengths):
-        states, final = super().encode(embedded, lengths)
-        return Encoded(states.cumsum(dim=1), final)
-"""
-
-
-@pytest.mark.slow
-def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
-    for name, code in {**FILES, "summed.py": LOOP}.items():
-        (tmp_path / name).write_text(code)
-    for name in ("convolutional", "attending", "summed"):
-        line = f"--plugin {name}.py --set model.encoder={name} --name {name} --device cpu"
-        cli(f"train -c configs/general.yaml {line} {SETTINGS}").check()
-    cli("page convolutional --to 1.html --plugin convolutional.py").check()
-    cli("page attending --to 2.html --plugin attending.py").check()
-    said = cli("export summed --to out --plugin summed.py").refusal
-    assert "gives other numbers: the size of source became fixed at 5" in said
+@pytest.mark.slow  # test_tracing has a loop over positions, which cannot have one
+@pytest.mark.parametrize("name", ["convolutional", "attending"])
+def test_an_encoder_has_a_page(cli, name):
+    plugin = f"--plugin {name}.py"
+    Path(f"{name}.py").write_text(FILES[f"{name}.py"])
+    line = f"--set model.encoder={name} --name {name} --device cpu"
+    cli(f"train -c configs/general.yaml {plugin} {line} {SETTINGS}").check()
+    cli(f"page {name} --to 1.html {plugin}").check()
 
 
 @pytest.mark.slow

@@ -16,10 +16,10 @@ from inline import TINY
 from matplotlib.figure import Figure
 from outcomes import same_tensors
 from refusal import refused
+from test_attention_changes import changed
 
 import seq2attn
 from seq2attn.config import check_config
-from seq2attn.inference.changes import Changes
 from seq2attn.runs.run import Run
 
 VALUES = yaml.safe_load(TINY)
@@ -178,9 +178,7 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
 def test_interventions_are_those_of_the_predictor(model):
     changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "temperature": 2.0, "write": {0: "b"}}
     changes |= {"ban": np.array([2, 3]), "padding": 2, "mask_padding": False}
-    (expected,) = replace(model.predictor, changes=Changes(**changes)).predict(
-        ["ab"], keep_weights=True
-    )
+    expected = changed(model.predictor, "ab", **changes)
     answer = model.predict("ab", **changes)
     assert answer.output == expected.output
     assert answer.output[0] == "b"

@@ -1,11 +1,9 @@
 """A training session: what is checked and built, in which order, and how often."""
 
-import shutil
 from unittest import mock
 
 import torch
 from models import make_config
-from refusal import refused
 
 from seq2attn.display.progress import Display
 from seq2attn.training.session import NewRun, train
@@ -49,13 +47,3 @@ def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_run_that_was_removed_is_not_said_to_be_intact(tmp_path):
-    class Removing(Display):
-        def evaluation(self, text):
-            shutil.rmtree(tmp_path / "a")
-
-    with refused("cannot be written: No such file or directory") as caught:
-        train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=Removing())
-    assert caught.value.hint is None

@@ -19,6 +19,11 @@ def parts(folder="."):
     ]
 
 
+def rows_of(folder):
+    """The cells of each part but its header."""
+    return [[line.split("\t") for line in part[1:]] for part in parts(folder)]
+
+
 def test_all_lines_of_a_word_are_in_one_part(cli):
     write(FORMS)
     rows = cli(f"split forms.tsv --dev 17 --test 8 {FEATURES}").check().rows()  # 1.7 and 0.8
@@ -111,16 +116,15 @@ def test_a_column_is_split_by_its_values(cli):
     write(rows, "form\ttag\tlemma\tlang\n")
     header = "--set task.header=true"
     by_word = cli(f"split forms.tsv --dev 20 --test 20 --to words {header}").check()
-    lemmas = [{line.split("\t")[2] for line in part[1:]} for part in parts("words")]
-    train, dev, test = ([line.split("\t") for line in part[1:]] for part in parts("words"))
-    shared = [sum(row[2] in lemmas[0] for row in part) for part in (dev, test)]
-    assert min(shared) > 0
-    known = {row[1] for row in train}
-    tags = [sum(row[1] in known for row in part) for part in (dev, test)]
-    assert (
-        f"0 share their source with train, {tags[0]} their target, {shared[0]} their lemma, 8 their"
-        in (by_word.err)
-    )
+    train, dev, _ = rows_of("words")
+
+    def shared(column):
+        known = {row[column] for row in train}
+        return sum(row[column] in known for row in dev)
+
+    assert shared(2) > 0
+    told = f"with train, {shared(1)} their target, {shared(2)} their lemma, 8 their"
+    assert f"0 share their source {told}" in by_word.err
     for column in ("lemma", "3"):
         done = cli(
             f"split forms.tsv --by {column} --dev 20 --test 20 --to {column} {header}"
@@ -128,7 +132,7 @@ def test_a_column_is_split_by_its_values(cli):
         assert [(row["words"], row["lines"]) for row in done.rows()] == [
             ("12", "24"), ("4", "8"), ("4", "8"),
         ]  # fmt: skip
-        lemmas = [{line.split("\t")[2] for line in part[1:]} for part in parts(column)]
+        lemmas = [{row[2] for row in part} for part in rows_of(column)]
         assert len(set().union(*lemmas)) == sum(map(len, lemmas)) == 20
         assert ", 0 their lemma, 8 their lang" in done.err
 

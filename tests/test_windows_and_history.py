@@ -12,10 +12,10 @@ from seq2attn.model.monotonic import Monotonic
 D = 4
 
 
-def step_of(past, prepared=None, query=None):
+def step_of(past, prepared=None):
     """A step whose keys are all real."""
     valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
-    return AttentionStep(query, past, prepared, valid, valid)
+    return AttentionStep(None, past, prepared, valid, valid)
 
 
 @torch.no_grad()
@@ -34,22 +34,6 @@ def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times
         assert found == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
 
 
-def advance(history, query=None, steps=1, size=3, logits=None):
-    """The weights (S,) of each step without a mask, from the beginning, with these scores where the
-    history makes none.
-    """
-    past = history.begin(torch.zeros(1, size, D))
-    found = []
-    for number in range(steps):
-        step = step_of(past, query=query)
-        scores = history.scores(step)
-        scores = logits[number].view(1, 1, -1) if scores is None else scores
-        weights = history.combine(torch.softmax(scores, dim=2), scores, step)
-        past = history.update(weights, step)
-        found.append(weights.flatten())
-    return torch.stack(found)
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_a_monotonic_step_is_noisy_in_training_only(training):
     history = Monotonic(D, D, 1).train(training)
@@ -66,7 +50,14 @@ def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
     logits.fill_diagonal_(6)
     logits[1:].fill_diagonal_(-6)
     logits.requires_grad_()
-    found = advance(history, steps=size, size=size, logits=logits)
+    past = history.begin(torch.zeros(1, size, D))
+    found = []
+    for scores in logits.view(size, 1, 1, size):
+        step = step_of(past)
+        weights = history.combine(torch.softmax(scores, dim=2), scores, step)
+        past = history.update(weights, step)
+        found.append(weights.flatten())
+    found = torch.stack(found)
     p = torch.sigmoid(logits.detach().double()).tolist()
     last = [1.0] + [0.0] * (size - 1)
     expected = []

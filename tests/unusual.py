@@ -126,13 +126,12 @@ class Wide(SelfHeads):
 
 
 class Sink(SelfHeads):
-    """A score without a value takes some of the weight."""
+    """A score of 0, without a value, takes some of the weight."""
 
     def weights(self, scores, key_padding_mask):
-        sink = torch.zeros_like(scores[..., :1])
         if key_padding_mask is not None:
-            scores = scores.masked_fill(key_padding_mask[:, None, None], NEVER)
-        return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
+            key_padding_mask = F.pad(key_padding_mask, (0, 1))
+        return super().weights(F.pad(scores, (0, 1)), key_padding_mask)[..., :-1]
 
 
 class SinkToken(nn.Module):
@@ -401,9 +400,23 @@ class Logits(nn.Module):
         self.key, self.query = nn.Linear(hidden_dim, hidden_dim), nn.Linear(hidden_dim, hidden_dim)
         self.v = nn.Linear(hidden_dim, 1, bias=False)
 
+    def scores(self, queries, keys):
+        sums = self.key(keys)[:, None] + self.query(queries)[:, :, None]
+        return self.v(sums.tanh()).squeeze(-1)
+
     def forward(self, decoder_states, encoder_states, mask):
-        sums = self.key(encoder_states)[:, None] + self.query(decoder_states)[:, :, None]
-        return self.v(sums.tanh()).squeeze(-1).masked_fill(~mask[:, None], NEVER)
+        return self.scores(decoder_states, encoder_states).masked_fill(~mask[:, None], NEVER)
+
+
+class Mixed(Logits):
+    """dec: (B, T, hidden_dim), enc: (S, B, hidden_dim), as a recurrent layer returns it;
+    enc_lengths: (B,)
+    """
+
+    def forward(self, dec, enc, enc_lengths):
+        keys = enc.transpose(0, 1)
+        valid = torch.arange(len(enc)) < enc_lengths[:, None]
+        return masked_softmax(self.scores(dec, keys), valid[:, None]) @ keys
 
 
 class Newest(nn.Module):
@@ -437,32 +450,17 @@ class Segment(nn.Module):
         return (scores.masked_fill(later, NEVER).softmax(-1) @ values).transpose(0, 1)
 
 
-class Reduced(nn.Module):
+class Reduced(Segment):
     """Keys are made of the places of an image by a convolution with strides."""
 
     def __init__(self, dim):
-        super().__init__()
-        self.query, self.both = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+        super().__init__(dim)
         self.reduce = nn.Conv2d(dim, dim, 2, 2)
 
     def forward(self, x, height, width):
         keys = self.reduce(x.mT.unflatten(2, (height, width))).flatten(2).mT
         keys, values = self.both(keys).chunk(2, -1)
         return (self.query(x) @ keys.mT / math.sqrt(x.size(2))).softmax(-1) @ values
-
-
-class Mixed(nn.Module):
-    """dec: (B, T, dim), enc: (S, B, dim), as a recurrent layer returns it; enc_lengths: (B,)"""
-
-    def __init__(self, dim):
-        super().__init__()
-        self.query, self.key, self.v = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, 1)
-
-    def forward(self, dec, enc, enc_lengths):
-        keys = enc.transpose(0, 1)
-        scores = self.v((self.query(dec)[:, :, None] + self.key(keys)[:, None]).tanh()).squeeze(3)
-        valid = torch.arange(len(enc)) < enc_lengths[:, None]
-        return masked_softmax(scores, valid[:, None]) @ keys
 
 
 class Covered(nn.Module):

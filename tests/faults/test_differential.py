@@ -5,9 +5,11 @@ against the formulas over 20 steps; a run that was stopped against one that was 
 its seed. More configs: SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
 """
 
+import itertools
 import json
 import os
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,7 +21,7 @@ from textbook import Textbook
 from seq2attn import parts
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config, flat_values
-from seq2attn.data.batches import Batch, generator, make_batch
+from seq2attn.data.batches import generator, make_batch
 from seq2attn.errors import ConfigError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training.recorder import Recorder
@@ -90,13 +92,9 @@ evaluation.lengths: [[1, 4], [2, 3], [3, 6], [5]]
 # alignments are too many
 CHOICES = yaml.safe_load(CHOICES)
 PARTS = {
-    "model.cell": parts.CELLS,
-    "model.initial_state": parts.INITIAL_STATES,
-    "model.decoder": parts.DECODERS,
-    "model.attention.score": parts.SCORES,
-    "model.attention.normaliser": parts.NORMALISERS,
-    "model.attention.window": parts.WINDOWS,
-    "model.attention.history": parts.HISTORIES,
+    key: registry
+    for key, registry in parts.KINDS.values()
+    if key in CHOICES and key.startswith("model.")
 }
 WITHOUT_ATTENTION = """
 model.bidirectional: false
@@ -172,7 +170,7 @@ def check_batch(config, model, book):
     batch = batch.select(batch.source_lengths.argsort(descending=True, stable=True))
     if not config.model.attention.mask_padding:  # padding then changes the results, as it should
         batch = batch.select((batch.source_lengths == batch.source_lengths[0]).nonzero().squeeze(1))
-        batch = _without_padding(batch)
+        batch = replace(batch, source=batch.source[:, : batch.source_lengths[0]])
     expected = []  # of each row
     for row, (size, steps) in enumerate(
         zip(batch.source_lengths, batch.decoder_lengths, strict=True)
@@ -181,7 +179,7 @@ def check_batch(config, model, book):
         logits, weights = book.teacher_forced(source.tolist(), inputs.tolist())
         expected.append((torch.stack(logits), torch.tensor(weights, dtype=torch.float64)))
     wider = _padded(batch) if config.model.attention.mask_padding else batch
-    for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
+    for grad, one in itertools.product((True, False), (batch, wider)):
         with torch.set_grad_enabled(grad):
             decoded = model(one)
         for row, (logits, weights) in enumerate(expected):
@@ -192,17 +190,12 @@ def check_batch(config, model, book):
                 assert (decoded.weights[row, :steps, size:] == 0).all()
 
 
-def _without_padding(batch):
-    """The batch, all of whose sources are equally long, without their padding."""
-    size = int(batch.source_lengths[0])
-    return Batch(**{**vars(batch), "source": batch.source[:, :size]})
-
-
 def _padded(batch):
     """The batch with more padding, which holds a letter."""
-    wider = {**vars(batch), "source": torch.nn.functional.pad(batch.source, (0, 3), value=3)}
-    return Batch(
-        **{**wider, "decoder_input": torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3)}
+    return replace(
+        batch,
+        source=torch.nn.functional.pad(batch.source, (0, 3), value=3),
+        decoder_input=torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3),
     )
 
 

@@ -137,7 +137,9 @@ def test_a_run_that_is_removed_during_training(server, work):
     server.until("step 4: ", work / "err")
     (work / "runs/tiny").rename(work / "removed")
     assert server.wait() == 1
-    refused((work / "err").read_text(), "No such file or directory")
+    err = (work / "err").read_text()
+    refused(err, "No such file or directory")
+    assert "intact" not in err
     assert not (work / "runs/tiny").exists()
 
 

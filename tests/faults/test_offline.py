@@ -34,6 +34,14 @@ def wheel(tmp_path_factory):
     return found
 
 
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """`installed(folder, "script.py")` runs Python with the wheel."""
+    place = tmp_path_factory.mktemp("installed")
+    process(place, f"-m pip install --quiet --no-deps --target {place} {wheel}").check()
+    return partial(process, PYTHONPATH=str(place))
+
+
 @pytest.mark.slow
 def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
     with zipfile.ZipFile(wheel) as opened:
@@ -58,37 +66,24 @@ def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
 
 
 @pytest.mark.slow
-def test_the_installed_wheel_finds_its_configs(wheel, work):
-    place = work / "installed"
-    process(work, f"-m pip install --quiet --no-deps --target {place} {wheel}").check()
-    installed = partial(process, work, PYTHONPATH=str(place))
+def test_the_installed_wheel_finds_its_configs(installed, work):
     changes = "--set=training.steps=1 --set=training.warmup=0"
     words = f"train --config configs/scaled.yaml --name=mine {changes}"
-    assert installed(f"-m seq2attn {words}").check().out == "runs/mine\n"
-    installed("-m seq2attn inspect configs/chapter/dot.yaml").check()
-    assert installed("-m seq2attn inspect configs/scald.yaml").err.startswith(
+    assert installed(work, f"-m seq2attn {words}").check().out == "runs/mine\n"
+    installed(work, "-m seq2attn inspect configs/chapter/dot.yaml").check()
+    assert installed(work, "-m seq2attn inspect configs/scald.yaml").err.startswith(
         "error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, "
     )
 
 
 @pytest.mark.slow
-def test_the_notebook_of_the_lesson_runs_with_the_wheel_in_an_empty_folder(wheel, tmp_path):
-    place = tmp_path / "installed"
-    process(tmp_path, f"-m pip install --quiet --no-deps --target {place} {wheel}").check()
+def test_the_notebook_of_the_lesson_runs_with_the_wheel_in_an_empty_folder(installed, tmp_path):
     notebook = json.loads((ROOT / "examples/lesson.ipynb").read_text("utf-8"))
     sources = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (empty / "lesson.py").write_text("\n".join([*sources, "print(seq2attn.__file__)"]))
-    done = process(empty, "lesson.py", PYTHONPATH=str(place)).check()
+    (tmp_path / "lesson.py").write_text("\n".join([*sources, "print(seq2attn.__file__)"]))
+    done = installed(tmp_path, "lesson.py").check()
     for line in ("step 240: hello -> olleh", "{'ban': [0]} hello -> ollee", "the sign is wrong"):
         assert line in done.out
+    place = installed.keywords["PYTHONPATH"]
     assert done.out.endswith(f"{place}/seq2attn/__init__.py\n")
-    assert (empty / "steps.png").stat().st_size > 1000
-
-
-def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
-    (work / "configs").mkdir()
-    (work / "configs/scaled.yaml").write_text("seed: 77\n")
-    assert "seed: 77" in cli("inspect configs/scaled.yaml").out
-    assert "score: dot" in cli("inspect configs/dot.yaml").out
+    assert (tmp_path / "steps.png").stat().st_size > 1000
