@@ -18,12 +18,13 @@ import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import SOS, UNK
-from seq2attn.doctor import examine, score
+from seq2attn.doctor import examine, required, score
 from seq2attn.findings import engine
 from seq2attn.findings.engine import CATALOGUE, TEXTS
 from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 WIDTHS = {"widths": (16, 16)}
+UNUSED = "(B, D), (B, S), but these are not the weights that were used"
 
 
 def examined(code, **options):
@@ -236,6 +237,64 @@ def test_a_number_that_is_right_at_one_width_is_found_at_another():
     source = source.replace("4.0", "48 ** 0.5")
     (fault,) = examined(source, expect="scaled", widths=()).faults
     assert "it is 0.8165 times the expected score. This is at width 32." in fault.text
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("context, weights", ""),
+        ("[context, weights]", ""),
+        ("weights, context", "(B, S), (B, D)"),
+        ("context", "(B, D)"),
+        ("weights", "(B, S)"),
+        ("None", "None"),
+        ("()", "nothing"),
+        ("dict(context=context, weights=weights)", "dict"),
+        ("context, weights, scores", "(B, D), (B, S), (B, S)"),
+        ("context[:, None], weights", "(B, 1, D), (B, S)"),
+        ("context, weights[..., None]", "(B, D), (B, S, 1)"),
+        ("context, weights[:, None]", "(B, D), (B, 1, S)"),
+        ("torch.cat([context, query], 1), weights", "(B, 96), (B, S)"),
+        ("context, scores", UNUSED),
+        ("context, weights.log()", UNUSED),
+        ("context, valid", UNUSED),
+    ],
+)
+def test_what_is_returned_may_be_required(monkeypatch, line, said):
+    monkeypatch.setattr(examine, "RULES", (required.required,))
+    source = f"""
+import torch
+def Attention(query, keys, valid):
+    scores = (keys @ query[..., None]).squeeze(2).masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(1)
+    context = (weights[:, None] @ keys).squeeze(1)
+    return {line}
+"""
+    report = examined(source, widths=(48, 48), require=["returns=context,weights"])
+    text = f"It returned {said}; required: context (B, D), weights (B, S)."
+    assert [fault.text for fault in report.faults] == [text] * bool(said)
+
+
+SEVERAL = """
+def Attention(query, keys, need_weights=False):
+    weights = (query @ keys.mT).softmax(-1)
+    return (weights @ keys, weights) if need_weights else weights @ keys
+"""
+
+
+@pytest.mark.parametrize("require", ["returns=context", "returns=context,weights"])
+def test_weights_of_several_queries_are_asked_for_if_they_are_required(require):
+    assert not examined(SEVERAL, require=[require]).faults
+    turned = SEVERAL.replace("(weights @ keys, weights)", "(weights, weights @ keys)")
+    turned = turned.replace("else weights", "else weights.sum(2), weights")
+    (fault,) = examined(turned, require=[require]).faults
+    assert re.search(r"required: context \(B, L, D\)(, weights \(B, L, S\))?\.$", fault.text)
+
+
+@pytest.mark.parametrize("name", ["returns=foo", "returns", "returns=", "window=", "casual"])
+def test_an_unknown_requirement_is_refused(name):
+    with pytest.raises(seq2attn.Seq2AttnError, match=f"unknown requirement '{name}'; .*allowed: c"):
+        examined(SEVERAL, require=[name])
 
 
 def test_weights_need_not_be_returned():

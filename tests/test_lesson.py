@@ -146,6 +146,7 @@ def test_homework_is_graded(cli, tmp_path):
         "eli": ("scaled = cosine = 3", "0", "refused: .*: 3 is not a callable"),
         "emma": (SOLUTIONS[-1], "0", "refused: .*line 2: NameError: name 'torch'"),
         "finn": ("", "0", "refused: .*finn.py has no "),
+        "gina": (right.replace("squeeze(1), weights", "squeeze(1)"), "0", "required"),
     }
     (tmp_path / "handed-in").mkdir()
     for name, (text, *_) in expected.items():
@@ -156,7 +157,7 @@ def test_homework_is_graded(cli, tmp_path):
         assert (row["file"], row["points"]) == (f"handed-in/{name}.py", points)
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
-    assert "12 of 14 did not pass" in done.err
+    assert "14 of 16 did not pass" in done.err
     said = (tmp_path / "feedback/ben.txt").read_text("utf-8")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
     said = (tmp_path / "feedback/carl.txt").read_text("utf-8")
