@@ -1347,7 +1347,7 @@ CASES = [
         CROSS,
         "self.out(output), weights",
         "self.out(output), weights[:, :, None]",
-        "self.out(output), weights.mean(1)",
+        "self.out(output), 1 * weights",
         {"require": ["returns=context,weights"]},
     ),
     Case(

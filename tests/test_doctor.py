@@ -275,6 +275,27 @@ def Attention(query, keys, valid):
     assert [fault.text for fault in report.faults] == [text] * bool(said)
 
 
+@pytest.mark.parametrize(
+    "given, weights",
+    [
+        ("query, keys", "(query.expand(5, 1, 16) @ keys.mT)"),  # one query, (B, 1, D)
+        ("query, keys", "(query @ keys.mT)"),
+        ("query, keys", "torch.stack([key @ query for key in keys])"),  # a row of the batch
+        ("keys", "(keys @ keys.mT)"),
+    ],
+)
+def test_what_is_returned_has_the_axes_of_the_query(monkeypatch, given, weights):
+    monkeypatch.setattr(examine, "RULES", (required.required,))
+    source = f"""
+import torch
+def Attention({given}):
+    weights = {weights}.softmax(-1)
+    return weights @ keys, weights
+"""
+    report = examined(source, require=["returns=context,weights"])
+    assert not report.findings, report
+
+
 SEVERAL = """
 def Attention(query, keys, need_weights=False):
     weights = (query @ keys.mT).softmax(-1)
