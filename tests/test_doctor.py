@@ -343,6 +343,28 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
+@pytest.mark.parametrize(
+    "said, scores, query",
+    [
+        ("query: (B, D); keys: (B, S, D)", "keys @ query", "query[:, 0]"),
+        ("query: (B, D); keys: (B, S, D)", "(keys * query).sum(-1)", "query[:, 0]"),
+        ("the same shapes", "keys @ query", "query"),
+    ],
+)
+def test_a_refusal_shows_the_call_that_is_documented_or_else_the_plainest(said, scores, query):
+    source = f"""
+def Attention(query, keys, valid):
+    "{said}"
+    scores = {scores}  # other calls come farther, such as one with a row of the batch
+    raise ValueError
+"""
+    with pytest.raises(seq2attn.Seq2AttnError, match="line 4: RuntimeError: ") as refused:
+        examined(source)
+    called = f"attention(query={query}, keys=keys, valid=valid)"
+    assert refused.value.message.endswith(f", in `{called}`")
+    assert refused.value.hint.endswith(f"return {called}")
+
+
 def test_no_call_that_failed_is_tried_again():
     shapes = []
 
