@@ -280,7 +280,6 @@ def Attention(query, keys, valid):
     [
         ("query, keys", "(query.expand(5, 1, 16) @ keys.mT)"),  # one query, (B, 1, D)
         ("query, keys", "(query @ keys.mT)"),
-        ("query, keys", "torch.stack([key @ query for key in keys])"),  # a row of the batch
         ("keys", "(keys @ keys.mT)"),
     ],
 )
@@ -294,6 +293,16 @@ def Attention({given}):
 """
     report = examined(source, require=["returns=context,weights"])
     assert not report.findings, report
+
+
+def test_a_row_of_the_batch_is_not_the_batch():
+    source = """
+def Attention(query, keys):
+    weights = (keys @ query).softmax(-1)
+    return weights @ keys, weights
+"""
+    (fault,) = examined(source, require=["returns=context,weights"]).faults
+    assert "It returned (D), (S); required: context (B, D), weights (B, S)" in fault.text
 
 
 SEVERAL = """

@@ -59,7 +59,8 @@ def _returns(subject: Subject, names: Sequence[str]) -> Found:
     axis = "" if is_one else f"{letters[queries]}, "
     forms = [f"(B, {axis}{FEATURES[name]})" for name in names]
     given = result if isinstance(result, tuple | list) else [result]
-    shapes = [_shape(one, letters) for one in given]
+    # of an attention that takes one row, the call has put the axis of the batch before the others
+    shapes = [_shape(one, letters, int(subject.call.by_row)) for one in given]
     without_heads = [re.sub(r"\(B, \w+, (\w+, S\))", r"(B, \1", shape) for shape in shapes]
     found = f"returned {', '.join(shapes) or 'nothing'}"
     if without_heads == forms:
@@ -78,10 +79,10 @@ def _are_used(subject: Subject, index: int) -> bool:
     return is_found and not codes & {"other-returned", "logarithms"}
 
 
-def _shape(value: Any, letters: Mapping[int, str]) -> str:
-    """Return the shape of a tensor, with letters for the sizes of the inputs; of another value, the
-    name of its type.
+def _shape(value: Any, letters: Mapping[int, str], first: int) -> str:
+    """Return the shape of a tensor from the axis `first` on, with letters for the sizes of the
+    inputs; of another value, the name of its type.
     """
     if not isinstance(value, Tensor):
         return type(value).__name__.removesuffix("Type")  # None is of NoneType
-    return f"({', '.join(letters.get(size, str(size)) for size in value.shape)})"
+    return f"({', '.join(letters.get(size, str(size)) for size in value.shape[first:])})"
