@@ -275,6 +275,20 @@ def Attention(query, keys, valid):
     assert [fault.text for fault in report.faults] == [text] * bool(said)
 
 
+@pytest.mark.parametrize("shown, faults", [("weights", []), ("scores.exp()", ["required"])])
+def test_weights_of_a_loop_may_be_required(shown, faults):
+    source = f"""
+import torch
+def Attention(query, keys, valid):
+    scores = (keys @ query[..., None]).squeeze(2).masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(1)
+    rows = [(shares[:, None] * row).sum(0) for shares, row in zip(weights, keys)]
+    return torch.stack(rows), {shown}
+"""
+    report = examined(source, require=["returns=context,weights"])
+    assert [fault.code for fault in report.faults] == faults
+
+
 @pytest.mark.parametrize(
     "given, weights",
     [

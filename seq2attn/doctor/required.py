@@ -9,7 +9,7 @@ from torch import Tensor
 from seq2attn.doctor.call import B
 from seq2attn.doctor.masks import places
 from seq2attn.doctor.subject import Subject
-from seq2attn.doctor.weights import returned
+from seq2attn.doctor.weights import returned, sums
 from seq2attn.errors import unknown
 from seq2attn.findings.engine import Found, listed
 
@@ -74,9 +74,11 @@ def _are_used(subject: Subject, index: int) -> bool:
     """Return whether the returned tensor of this index is weights, and no finding of other numbers
     in their place, which weighs less where they are not required.
     """
-    codes = {code for code, *_ in listed(returned(subject))}
+    # where no weights were caught, as in loops, those that are returned have to sum to 1
+    rules = [returned] if any(subject.orders) else [returned, sums]
+    codes = {code for rule in rules for code, *_ in listed(rule(subject))}
     is_found = [*subject.weight_indices] == [index] and bool(subject.masked.weights)
-    return is_found and not codes & {"other-returned", "logarithms"}
+    return is_found and not codes & {"other-returned", "logarithms", "sums"}
 
 
 def _shape(value: Any, letters: Mapping[int, str], first: int) -> str:
