@@ -1342,6 +1342,22 @@ CASES = [
         "closed = (apart > 0) | (apart < -2)",
         {"require": ["window=3"]},
     ),
+    Case(
+        "required",
+        CROSS,
+        "self.out(output), weights",
+        "self.out(output), weights[:, :, None]",
+        "self.out(output), 1 * weights",
+        {"require": ["returns=context,weights"]},
+    ),
+    Case(
+        "required",
+        ONE,
+        RETURN,
+        f"{RETURN[:-7]}scores.tanh()",
+        f"{RETURN[:-7]}1 * weights",
+        {"require": ["returns=context,weights"]},
+    ),
     # ---- lengths, types, large numbers ----
     Case(
         "underflow",

@@ -18,12 +18,13 @@ import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import SOS, UNK
-from seq2attn.doctor import examine, score
+from seq2attn.doctor import examine, required, score
 from seq2attn.findings import engine
 from seq2attn.findings.engine import CATALOGUE, TEXTS
 from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 WIDTHS = {"widths": (16, 16)}
+UNUSED = "(B, D), (B, S), but these are not the weights that were used"
 
 
 def examined(code, **options):
@@ -238,6 +239,108 @@ def test_a_number_that_is_right_at_one_width_is_found_at_another():
     assert "it is 0.8165 times the expected score. This is at width 32." in fault.text
 
 
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("context, weights", ""),
+        ("[context, weights]", ""),
+        ("weights, context", "(B, S), (B, D)"),
+        ("context", "(B, D)"),
+        ("weights", "(B, S)"),
+        ("None", "None"),
+        ("()", "nothing"),
+        ("dict(context=context, weights=weights)", "dict"),
+        ("context, weights, scores", "(B, D), (B, S), (B, S)"),
+        ("context[:, None], weights", "(B, 1, D), (B, S)"),
+        ("context, weights[..., None]", "(B, D), (B, S, 1)"),
+        ("context, weights[:, None]", "(B, D), (B, 1, S)"),
+        ("torch.cat([context, query], 1), weights", "(B, 96), (B, S)"),
+        ("context, scores", UNUSED),
+        ("context, weights.log()", UNUSED),
+        ("context, valid", UNUSED),
+    ],
+)
+def test_what_is_returned_may_be_required(monkeypatch, line, said):
+    monkeypatch.setattr(examine, "RULES", (required.required,))
+    source = f"""
+import torch
+def Attention(query, keys, valid):
+    scores = (keys @ query[..., None]).squeeze(2).masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(1)
+    context = (weights[:, None] @ keys).squeeze(1)
+    return {line}
+"""
+    report = examined(source, widths=(48, 48), require=["returns=context,weights"])
+    text = f"It returned {said}; required: context (B, D), weights (B, S)."
+    assert [fault.text for fault in report.faults] == [text] * bool(said)
+
+
+@pytest.mark.parametrize("shown, faults", [("weights", []), ("scores.exp()", ["required"])])
+def test_weights_of_a_loop_may_be_required(shown, faults):
+    source = f"""
+import torch
+def Attention(query, keys, valid):
+    scores = (keys @ query[..., None]).squeeze(2).masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(1)
+    rows = [(shares[:, None] * row).sum(0) for shares, row in zip(weights, keys)]
+    return torch.stack(rows), {shown}
+"""
+    report = examined(source, require=["returns=context,weights"])
+    assert [fault.code for fault in report.faults] == faults
+
+
+@pytest.mark.parametrize(
+    "given, weights",
+    [
+        ("query, keys", "(query.expand(5, 1, 16) @ keys.mT)"),  # one query, (B, 1, D)
+        ("query, keys", "(query @ keys.mT)"),
+        ("keys", "(keys @ keys.mT)"),
+    ],
+)
+def test_what_is_returned_has_the_axes_of_the_query(monkeypatch, given, weights):
+    monkeypatch.setattr(examine, "RULES", (required.required,))
+    source = f"""
+import torch
+def Attention({given}):
+    weights = {weights}.softmax(-1)
+    return weights @ keys, weights
+"""
+    report = examined(source, require=["returns=context,weights"])
+    assert not report.findings, report
+
+
+def test_a_row_of_the_batch_is_not_the_batch():
+    source = """
+def Attention(query, keys):
+    weights = (keys @ query).softmax(-1)
+    return weights @ keys, weights
+"""
+    (fault,) = examined(source, require=["returns=context,weights"]).faults
+    assert "It returned (D), (S); required: context (B, D), weights (B, S)" in fault.text
+
+
+SEVERAL = """
+def Attention(query, keys, need_weights=False):
+    weights = (query @ keys.mT).softmax(-1)
+    return (weights @ keys, weights) if need_weights else weights @ keys
+"""
+
+
+@pytest.mark.parametrize("require", ["returns=context", "returns=context,weights"])
+def test_weights_of_several_queries_are_asked_for_if_they_are_required(require):
+    assert not examined(SEVERAL, require=[require]).faults
+    turned = SEVERAL.replace("(weights @ keys, weights)", "(weights, weights @ keys)")
+    turned = turned.replace("else weights", "else weights.sum(2), weights")
+    (fault,) = examined(turned, require=[require]).faults
+    assert re.search(r"required: context \(B, L, D\)(, weights \(B, L, S\))?\.$", fault.text)
+
+
+@pytest.mark.parametrize("name", ["returns=foo", "returns", "returns=", "window=", "casual"])
+def test_an_unknown_requirement_is_refused(name):
+    with pytest.raises(seq2attn.Seq2AttnError, match=f"unknown requirement '{name}'; .*allowed: c"):
+        examined(SEVERAL, require=[name])
+
+
 def test_weights_need_not_be_returned():
     source = "def Attention(query, keys, valid):\n    return keys.mean(1)"
     report = examined(source)
@@ -261,6 +364,28 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     report = seq2attn.check_attention(names["attend"], **WIDTHS)
     assert [finding.code for finding in report.findings] == ["no-mask", "score"]
     assert report.findings[1].text == "The score is scaled."
+
+
+@pytest.mark.parametrize(
+    "said, scores, query",
+    [
+        ("query: (B, D); keys: (B, S, D)", "keys @ query", "query[:, 0]"),
+        ("query: (B, D); keys: (B, S, D)", "(keys * query).sum(-1)", "query[:, 0]"),
+        ("the same shapes", "keys @ query", "query"),
+    ],
+)
+def test_a_refusal_shows_the_call_that_is_documented_or_else_the_plainest(said, scores, query):
+    source = f"""
+def Attention(query, keys, valid):
+    "{said}"
+    scores = {scores}  # other calls come farther, such as one with a row of the batch
+    raise ValueError
+"""
+    with pytest.raises(seq2attn.Seq2AttnError, match="line 4: RuntimeError: ") as refused:
+        examined(source)
+    called = f"attention(query={query}, keys=keys, valid=valid)"
+    assert refused.value.message.endswith(f", in `{called}`")
+    assert refused.value.hint.endswith(f"return {called}")
 
 
 def test_no_call_that_failed_is_tried_again():

@@ -125,6 +125,10 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     assert "it is 1.732 times the expected score" in text
     better = "scores = scores.masked_fill(~valid, -torch.inf)"
     assert f"line 12: write {better}; there is scores.masked_fill" in text
+    assert text.count("It was called as follows.") == 2
+    text = (texts / "anna.txt").read_text()
+    assert text.startswith("scaled: passed\ncare: empty-row: ")
+    assert "It was called" not in text
     done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
 

@@ -57,7 +57,14 @@ Sizes = Annotated[
 Widths = Annotated[
     str | None, option("N,N", "The widths of the query and of the keys of --attention.")
 ]
-Require = Annotated[Texts, option("causal|window=N", "What --attention must be. May be repeated.")]
+Require = Annotated[
+    Texts,
+    option(
+        "causal|window=N|returns=NAMES",
+        "What a row of --attention may see, or what it returns, such as returns=context,weights: "
+        "exactly these, in this order. May be repeated.",
+    ),
+]
 Allow = Annotated[Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")]
 Feedback = Annotated[
     Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)

@@ -167,7 +167,12 @@ def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> No
         parts = []
         for name in places.names:
             row = rows[f"{file}:{name}"]
-            parts.append(f"{name}: {_short(row)}\n{row.report or row.text}\n")
+            text = f"{row.status}: {row.text}"
+            if row.report:
+                # without a fault, nobody asks how it was called
+                said = row.report if row.report.faults else "\n".join(map(str, row.report.findings))
+                text = f"{_short(row)}\n{said}"
+            parts.append(f"{name}: {text}\n")
         path.write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -19,6 +19,7 @@ from seq2attn.doctor import (
     numbers,
     pairs,
     positions,
+    required,
     rows,
     scale,
     score,
@@ -72,7 +73,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.windows,
     masks.named,
     steps.decoding,
-    masks.required,
+    required.required,
     numbers.length,
     numbers.order,
     positions.blocks,
@@ -116,10 +117,12 @@ def check_attention(
     widths: (of the query, of the keys). By default several are tried, and the attention is examined
         at two, if it takes another one than the first.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
-    require: what rows may see: `causal`, or a window such as `window=3`.
+    require: `causal`; a window such as `window=3`; or what is returned, exactly and in this order:
+        `returns=context,weights` or `returns=context` (see `required`).
     allow: codes of findings to leave out, such as one that the caller makes up for.
     scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
+    required.refuse_unknown(require)
     try:
         if "self" in inspect.signature(attention).parameters:
             raise TypeError("it is a method of no instance")
@@ -141,7 +144,8 @@ def check_attention(
         torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             # asked for weights, too, if it can return them; and with the same slots in all calls
-            subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
+            subject = replace(subject, scores=scores, expect=expect, require=require)
+            subject = subject if "returns=context" in require else with_all(subject)
             subject = rows.with_slots(subject)
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):

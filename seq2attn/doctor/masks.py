@@ -22,7 +22,7 @@ from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.doctor.words import FLAGS, OF_LENGTHS, words
-from seq2attn.findings.engine import Found, listed
+from seq2attn.findings.engine import Found
 
 MORE = 3  # columns of padding that are added; rows that there may be beside one for each key
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
@@ -364,15 +364,3 @@ def named(subject: Subject) -> Found:
         yield "not-causal", "name or docstring says that it is", *extent
     elif weights and not any(one.triu(1).any() for one in weights):
         yield "not-causal", "weights are", *extent
-
-
-def required(subject: Subject) -> Found:
-    """Yield each of the user's requirements that does not hold: `causal`, or a window such as
-    `window=3`, which holds if a row sees that many places, its own being the last.
-    """
-    found = {code: evidence for code, *evidence in listed(places(subject))}
-    size, _, after = found.get("window", [0, 0, 1])  # no window: no requirement of one holds
-    holds = {"causal": subject.is_causal, f"window={size}": not after}
-    for name in subject.require:
-        if not holds.get(name):
-            yield "required", name

@@ -25,7 +25,7 @@ from seq2attn.doctor.call import Call, Inputs, S, function_of, module_of
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
 from seq2attn.doctor.polarity import UNSEEN, with_mask
-from seq2attn.doctor.roles import Roles, masks_of
+from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
 from seq2attn.doctor.words import FLAGS, role_of, words
@@ -36,8 +36,8 @@ MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
 ENOUGH = 4  # doubtful calls of a layout that are found before the next layout
-Problem = tuple[Call, Roles, Exception]
-"""a call that failed, the roles of the arguments in it, and what it raised"""
+Problem = tuple[Call, Meaning, Exception]
+"""a call that failed, the first meaning that it had, and what it raised"""
 ROUNDS = 3  # of widths that errors ask for
 ASKED = re.compile(
     r"multiplied \(\d+x(\d+) and (\d+)x"  # the width that it was given, and the one it needs
@@ -61,7 +61,7 @@ def find_subject(attention: Any, widths: Sequence[Widths], rounds: int = 0) -> S
     asked = [*_widths_asked_for(problem, shapes)]
     if asked and rounds:
         return find_subject(attention, asked, rounds - 1)
-    raise _refusal(*problem)
+    raise _refusal(*max(problems.values(), key=_plainness))
 
 
 def _found(
@@ -131,7 +131,7 @@ def _widths_asked_for(problem: Problem, shapes: Sequence[Sequence[int]]) -> Iter
 
     shapes: of the call's inputs: of the query, if there is one, then the keys and `valid`.
     """
-    _, roles, error = problem
+    _, (_, roles, *_), error = problem
     found = ASKED.search(error_text(error))
     if found is None:
         return
@@ -169,7 +169,7 @@ def _called(
                 subject = replace(subject, doubts=_doubts(subject))
             except Exception as error:
                 traceback.clear_frames(error.__traceback__)  # frames hold tensors
-                problems[key] = call, meaning.roles, error
+                problems.setdefault(key, (call, meaning, error))
                 messages.append(error_text(error))
                 are_alike = len(messages) == ALIKE and len(set(messages)) == 1
                 # the layout is the cause, and not the forms, which are all that differs; but if the
@@ -312,6 +312,16 @@ def _progress(problem: Problem) -> tuple[bool, int]:
     return type(error) is NameError, next(iter(_lines(call, error)), 0)  # 0: it raised before
 
 
+def _plainness(problem: Problem) -> tuple[bool, bool, bool, int]:
+    """Return how well a call shows what is wrong, to be compared: one with a NameError at best,
+    then one of documented shapes, then one that gives the inputs as they are; of these, the one
+    that came farthest.
+    """
+    _, meaning, _ = problem
+    is_name_error, line = _progress(problem)
+    return is_name_error, bool(meaning.said), meaning.layouts == "plain", line
+
+
 def _lines(call: Call, error: Exception) -> list[int]:
     """Return the lines of the attention's file that an exception passed, the outermost first."""
     code = getattr(inspect.unwrap(function_of(call.attention)), "__code__", None)
@@ -320,13 +330,14 @@ def _lines(call: Call, error: Exception) -> list[int]:
     return [line for frame, line in frames if frame.f_code.co_filename == file]
 
 
-def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
+def _refusal(call: Call, meaning: Meaning, error: Exception) -> Seq2AttnError:
     """Return the error that says why an attention cannot be called: as it is not known what some of
     its arguments are, or else what its likeliest call raised, and in which line. Its hint is a call
     to edit, with `___` for arguments that are not known.
 
-    call: the one that came farthest. of_names: the roles of its arguments. error: what it raised.
+    call: the one that is shown. meaning: of its arguments. error: what it raised.
     """
+    of_names = meaning.roles
     inputs = of_names["query"] + of_names["keys"]
     unknown = [name for name in (*call.expressions, call.mask) if name and name not in inputs]
     unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
