@@ -25,10 +25,6 @@ def nested(dotted, value):
     return value
 
 
-def attention(**values):
-    return {"model": {"attention": values}}
-
-
 def problems(values, *overrides):
     found = refusal(check_config, values, overrides).problems
     return {problem.path: problem.message for problem in found}

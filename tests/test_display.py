@@ -134,13 +134,6 @@ def test_a_pipe_gets_tab_separated_lines_with_every_column(shown):
     assert err == ""
 
 
-def test_records_keep_the_numbers():
-    assert Table(TABLE.columns[:2], [row[:2] for row in TABLE.rows]).records() == [
-        {"length": 3, "exact_match": 0.5, "exact_match_low": 0.25, "exact_match_high": 0.75},
-        {"length": 1000, "exact_match": None, "exact_match_low": None, "exact_match_high": None},
-    ]
-
-
 def test_html_is_escaped():
     table = Table(
         [Column("a<b"), Column("n", right=True), Column("", key="id")],
