@@ -249,8 +249,9 @@ def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, results,
     results((0.5, 1.0), (0.6, loss))
     with pytest.raises(
         loop.Diverged, match="diverged at step 2: the loss on the dev set is not a number"
-    ):
+    ) as caught:
         trained(load_config("my.yaml", [WHOLE]))
+    assert "smaller training.learning_rate" in caught.value.hint
     run = Run(work / "runs/a")
     assert run.status().state == "failed"
     assert load_checkpoint(run.checkpoint("last")).state["step"] == 1
