@@ -7,6 +7,7 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
 from seq2attn.model.cells import GRU, Cells
+from seq2attn.model.encoder import Encoded, Encoder
 from seq2attn.parts import SCORES
 
 CPU = torch.device("cpu")
@@ -46,11 +47,6 @@ def make_score(name, query_width, key_width, **options):
     return SCORES.load(name)(query_width, key_width, **options)
 
 
-def make_cells():
-    """A layer of a GRU of width 5."""
-    return Cells(lambda input_width: GRU(input_width, 5), 5, 1, 0.0, False)
-
-
 def config_of(score="additive", arrangement="bahdanau", vocabulary=8, seed=3, **choices):
     """choices: keys of `model` or of `model.attention`, a part also by a name of `NAMED`."""
     values = {"hidden": 5, "embedding": 4, "initial_state": "zeros", "source_eos": False}
@@ -70,6 +66,21 @@ def make_model(*score, **choices):
         for weight in model.decoder.attention.parameters():
             if not weight.any():  # some start at zero, where mistakes do not show
                 torch.nn.init.normal_(weight)
+    return model
+
+
+class Doubled(Encoder):
+    """Twice the embeddings, whose numbers lie in memory in another order."""
+
+    def encode(self, embedded, lengths):
+        return Encoded(2 * embedded.mT.contiguous().mT, (embedded[:, 0],))
+
+
+def make_cell_free_model():
+    """A model whose encoder has no recurrent layers."""
+    model = make_model("general", embedding=5, initial_state="last")
+    cells = Cells(lambda input_width: GRU(input_width, 5), 5, 1, 0.0, False)
+    model.encoder = Doubled(8, 5, cells).double()
     return model
 
 
@@ -105,13 +116,7 @@ def is_real(lengths, width):
     )
 
 
-def make_batch(
-    lengths=(4, 2, 1),
-    steps=3,
-    padding=0,
-    vocabulary=8,
-    garbage=5,
-):
+def make_batch(lengths=(4, 2, 1), steps=3, padding=0, vocabulary=8, garbage=5):
     """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input
     (B, steps).
     """

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import as_batch, is_real, make_cells, make_model
+from models import as_batch, is_real, make_batch, make_cell_free_model, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
@@ -20,7 +20,7 @@ from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.encoder import Encoded, Encoder, RecurrentEncoder
+from seq2attn.model.encoder import Encoder, RecurrentEncoder
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Softmax
@@ -34,11 +34,8 @@ KNOWN = "dot scaled general scaled_general additive key_value".split()
 IN_C = ["bahdanau", "feeding", "luong"]
 
 
-def batch_for(lengths=(4, 2, 1), targets=(3, 3, 2), vocabulary=8):
-    random = torch.Generator().manual_seed(0)
-    source = torch.randint(3, vocabulary, (len(lengths), max(lengths)), generator=random)
-    tokens = torch.randint(3, vocabulary, (len(targets), max(targets)), generator=random)
-    return as_batch(source, torch.tensor(lengths), tokens, torch.tensor(targets))
+def batch_for(lengths=(4, 2, 1), targets=(3, 3, 2)):
+    return as_batch(*make_batch(lengths, max(targets)), torch.tensor(targets))
 
 
 def loss_and_gradients(model, forward, batch, resets):
@@ -129,14 +126,8 @@ def test_resets_of_states(arrangement):
     assert_faster_form_agrees(model, batch, resets_of(model, batch))
 
 
-class Embedded(Encoder):
-    def encode(self, embedded, lengths):
-        return Encoded(embedded.mT.contiguous().mT, (embedded[:, 0],))
-
-
 def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
-    model = make_model(embedding=5, initial_state="bridge", score="general")
-    model.encoder = Embedded(8, 5, make_cells()).double()
+    model = make_cell_free_model()
     batch = batch_for()
     assert_faster_form_agrees(model, batch, resets_of(model, batch, encoder=0.0), reads=False)
 
