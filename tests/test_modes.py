@@ -117,7 +117,7 @@ def test_a_step_may_take_several_passes_and_a_batch_several_parts(model, tmp_pat
         model.loss(batch, step=-1)
 
 
-def test_the_losses_of_a_steps_parts_are_averaged_in_the_records(model, tmp_path):
+def test_the_losses_of_a_steps_parts_are_averaged_in_the_records(tmp_path):
     from outcomes import metrics
 
     model = seq2attn.new_model(yaml.safe_load(TINY), ["training.log_every=1"], device="cpu")

@@ -114,11 +114,13 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
     [6, *(pytest.param(step, marks=pytest.mark.slow) for step in (2, 10))],
 )
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
-    whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
-    stopped = stopped_run(work, at, ["training.patience=9"])
+    changes = ["training.patience=9"]
+    config = load_config("my.yaml", changes)
+    whole = trained(config, NewRun(work / "runs", "whole"))
+    stopped = stopped_run(work, at, changes)
     assert stopped.step == at
     assert stopped.stopped_by is None  # no signal did
-    again = trained(load_config("my.yaml", ["training.patience=9"]), stopped.run)
+    again = trained(config, stopped.run)
     assert again.stopped_by is None
     for which in ("last", "best"):
         same_tensors(whole.run, again.run, which)

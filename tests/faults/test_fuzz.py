@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from forks import TINY
-from inline import Inline, call_main
+from inline import OUTPUT_VARIABLES, Inline, call_main
 
 pytest.importorskip("hypothesis")
 
@@ -103,7 +103,7 @@ def call(words):
 @pytest.fixture(autouse=True)
 def a_plain_environment(monkeypatch):
     monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
-    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
+    for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
