@@ -5,6 +5,7 @@ that is wrong is caught.
 import random
 import types
 from math import inf
+from unittest import mock
 
 import pytest
 import torch
@@ -229,19 +230,11 @@ def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change)
 # ---- a faster form that is wrong ----
 
 
-class Notes(Display):
-    def __init__(self):
-        self.said = []
-
-    def say(self, text, style="dim"):
-        self.said.append(text)
-
-
 def run_with(faster, folder, settings=SETTINGS):
     """A training whose faster form is `faster(model)`: its run, the checkpoint at its end, and what
     was said of the formulas.
     """
-    display = Notes()
+    display = mock.create_autospec(Display, instance=True)
     attention = {"attention": {"score": "dot"}, "decoder": "luong", "initial_state": "bridge"}
     config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
@@ -251,7 +244,7 @@ def run_with(faster, folder, settings=SETTINGS):
     return (
         run,
         load_checkpoint(run.checkpoint("last")),
-        [text for text in display.said if "without them" in text],
+        [call.args[0] for call in display.say.call_args_list if "without them" in call.args[0]],
     )
 
 

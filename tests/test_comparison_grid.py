@@ -60,6 +60,10 @@ def test_values_are_read_as_yaml(base, row):
 # ---- trials ----
 
 
+def how_measured(trial):
+    return trial.lengths, trial.samples, trial.checkpoint
+
+
 def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_config_says(base):
     vary = ("model.attention.score=dot,none", "seed=1-2")
     found = plan(base, vary=vary)
@@ -68,13 +72,9 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
-        assert trial.lengths == (1, 2, 3)
-        assert trial.samples == 1000
-        assert trial.checkpoint == "best"
+        assert how_measured(trial) == ((1, 2, 3), 1000, "best")
     trial = plan(base, vary=vary, lengths=(4, 9), samples=7, checkpoint="last").trials[0]
-    assert trial.lengths == (4, 9)
-    assert trial.samples == 7
-    assert trial.checkpoint == "last"
+    assert how_measured(trial) == ((4, 9), 7, "last")
 
 
 def test_labels_and_names_show_what_varies(base):
@@ -225,9 +225,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
-        assert trial.lengths == (3, 4, 5)
-        assert trial.samples == 10
-        assert trial.checkpoint == "last"
+        assert how_measured(trial) == ((3, 4, 5), 10, "last")
         assert trial.config.training.steps == 5
     assert found.baselines == {"dot": "scaled", "scaled": "scaled"}
 

@@ -177,8 +177,8 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     "page, one, other, right",
     [
         ("scores", "dot", "additive", (0, 26)),
-        pytest.param("general", "dot", "general", (0, 1)),
-        pytest.param("copying", "copy-dot", "copy-additive", (26, 26)),
+        ("general", "dot", "general", (0, 1)),
+        ("copying", "copy-dot", "copy-additive", (26, 26)),
     ],
 )
 def test_equal_letters_tell_scores_apart(opened, page, one, other, right):

@@ -239,7 +239,8 @@ def evaluation(*lengths):
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    results = evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    shares = ((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    results = evaluation(*shares)
     (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
     assert_allclose(axes.lines[0].get_xydata(), [[10, 0.6], [20, 0.6]])  # the mean, and the worst
     assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.4)
@@ -251,9 +252,7 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     (axes,) = accuracy_figure({"run": results}, ["scaled"], "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    beside = [
-        [length - 0.16, value] for length, value in ((3, 0.8), (5, 0.4), (9, 0.0))
-    ]  # the others
+    beside = [[length - 0.16, value] for length, value, _ in shares]  # the others
     assert exact.lines[0].get_xydata().tolist() == beside
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
     assert_allclose(bars[:2], [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
