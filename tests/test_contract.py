@@ -12,7 +12,7 @@ from torch import nn
 from seq2attn.contract.parts import check_part
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution, Task
-from seq2attn.data.tasks.strings import Copy, Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import first
@@ -167,13 +167,6 @@ class Unused(Product):
         super().__init__(query_width, key_width)
 
 
-class OutsideTheSource(Copy):
-    def solve(self, source, lengths):
-        examples = super().solve(source, lengths)
-        examples.alignment[examples.alignment >= 0] += 1
-        return examples
-
-
 def changed_part(base, name, method):
     """A subclass of `base` whose method `name` is `method`."""
     return type("Broken", (base,), {name: method})
@@ -304,11 +297,6 @@ BROKEN = [
         around(Last, "forward", lambda _: None),
     ),
     (
-        "examples",
-        "target_length(",
-        around(Reverse, "target_length", lambda length: length - 1),
-    ),
-    (
         "lengths",
         "has sources of 12 to 12 characters; expected 13",
         around(
@@ -395,7 +383,6 @@ BROKEN = [
             ),
         ),
     ),
-    ("examples", "points outside the source", OutsideTheSource),
     ("answer", "but an example has", WRONG_ANSWER),
     (
         "answer",
@@ -537,6 +524,10 @@ def without(name, value=None):
         (
             changed(alignment=lambda _, drawn: drawn.source),
             "alignment has shape (8, 3); expected (8, 6)",
+        ),
+        (
+            changed(alignment=lambda _, drawn: drawn.target),
+            "examples(random, 8, None): alignment points outside the source",
         ),
     ],
 )

@@ -12,7 +12,6 @@ import pytest
 from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
 
-import seq2attn
 from seq2attn.build import load_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
@@ -140,14 +139,6 @@ def test_only_training_opens_the_files_of_a_run(work, cli, monkeypatch):
     for words in ("predict ab", "eval mine", "inspect mine", "report mine", "runs"):
         cli(words)
     assert opened == []
-
-
-def test_a_run_on_files_continues_by_its_name_alone(work):
-    run = stopped_run(work).run
-    assert seq2attn.train(resume="mine", device="cpu").status().state == "finished"
-    assert seq2attn.train(run, device="cpu") == run
-    with refused("--resume continues a run unchanged; --config, "):
-        seq2attn.train("my.yaml", resume=run, device="cpu")
 
 
 DAMAGES = {
