@@ -134,10 +134,7 @@ def test_rooms_of_a_layer_form_no_ring():
 @pytest.mark.parametrize(
     "module, target",
     [
-        ("seq2attn.results.tables", "seq2attn.runs.run"),
         ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
-        ("seq2attn.runs.records", "seq2attn.inference.predictor"),
-        ("seq2attn.inference.predictor", "seq2attn.analysis.costs"),
         ("seq2attn.model.attention", "seq2attn.kernels.faster"),
     ],
 )
