@@ -10,7 +10,6 @@ from refusal import refusal, refused
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import load_config
-from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
 EXPERIMENTS = sorted((ROOT / "configs/experiments").glob("*.yaml"))
@@ -181,17 +180,11 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     assert text.count("'dot' needs encoder and decoder states of equal width") == 1
 
 
-def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_path):
-    root = tmp_path / "runs"
-    first, other = plan(base, vary=("seed=1-2",)).trials
-    create_run(NewRun(root, first.name), load_config(base, ["training.steps=9"]), {})
-    (root / other.name).mkdir()
-    (root / other.name / "notes.txt").write_text("mine")
-    text = str(refusal(plan, base, root=root, vary=["seed=1-2"]))
-    assert f"{root / first.name}: another config: training.steps is 1500, and 9 in the run" in text
-    assert f"{root / other.name}: cannot be used: " in text
-    create_run(NewRun(root, "e-seed_7"), load_config(base, ["seed=7"]), {})
-    assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
+def test_a_folder_in_the_place_of_a_run_is_refused(base, tmp_path):
+    (tmp_path / "e-seed_1").mkdir()
+    (tmp_path / "e-seed_1/notes.txt").write_text("mine")
+    text = str(refusal(plan, base, root=tmp_path, vary=["seed=1-2"]))
+    assert f"{tmp_path / 'e-seed_1'}: cannot be used: " in text
 
 
 # ---- experiment files ----
