@@ -285,10 +285,10 @@ def test_a_run_that_signals_stopped_is_resumed_bit_identically(reference, tmp_pa
         assert watcher.steps[-1] == stop
         assert run.status().state == "interrupted"
         assert run.status().step == step_of(run, "last") == stop
-        assert {one: signal.getsignal(one) for one in HANDLERS} == HANDLERS
     resumed = go_on(run)
     assert resumed.progress.step == stop
     assert resumed.train() is None
+    assert {one: signal.getsignal(one) for one in HANDLERS} == HANDLERS
     same_outcome(run, reference)
 
 
