@@ -1,7 +1,10 @@
 """Models as the tests need them, and batches for them."""
 
 import torch
+import yaml
+from inline import TINY
 
+import seq2attn
 from seq2attn import parts
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
@@ -35,6 +38,11 @@ TRANSFORMER = "model.architecture=transformer model.hidden=8 model.heads=2 model
 def make_config(changes):
     """The default config with `changes`, such as `"model.hidden=8 seed=2"`."""
     return check_config({}, changes.split())
+
+
+def new_model(*overrides):
+    """A tiny model of the user's own."""
+    return seq2attn.new_model(yaml.safe_load(TINY), overrides, device="cpu")
 
 
 def first_batch(config):

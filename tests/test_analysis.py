@@ -98,12 +98,8 @@ def test_expected_entropy_at_its_ends():
 
 def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
     rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=500, seed=3).rows
-    assert [(row.score, row.width) for row in rows] == [
-        ("dot", 64),
-        ("dot", 1024),
-        ("scaled", 64),
-        ("scaled", 1024),
-    ]
+    expected = [(score, width) for score in ("dot", "scaled") for width in (64, 1024)]
+    assert [(row.score, row.width) for row in rows] == expected
     for row in rows:
         assert abs(row.entropy - row.limit) < 4 * row.entropy_error + 0.3 / row.width * 16
     assert (

@@ -39,8 +39,7 @@ evaluation: {samples: 10}
 
 def succeed(*arguments, **keywords):
     """The standard output of a command that must succeed."""
-    done = seq2attn(*arguments, **keywords).check()
-    return done.out
+    return seq2attn(*arguments, **keywords).check().out
 
 
 def rows(*arguments):

@@ -27,9 +27,10 @@ from seq2attn.model.normalisers import Softmax
 from seq2attn.model.resets import draw_resets
 from seq2attn.model.scores import Additive, General
 
-pytestmark = pytest.mark.skipif(
+needs_the_library = pytest.mark.skipif(
     isinstance(library.load(torch.float64), str), reason="there is no compiled library"
 )
+pytestmark = needs_the_library
 KNOWN = "dot scaled general scaled_general additive key_value".split()
 IN_C = ["bahdanau", "feeding", "luong"]
 

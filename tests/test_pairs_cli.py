@@ -213,8 +213,7 @@ def test_a_table_on_a_terminal(cli, run):
 
 
 def predict_lines(cli, text, line="predict - --run words"):
-    done = cli(line, stdin=text).check()
-    return done.out
+    return cli(line, stdin=text).check().out
 
 
 def test_words_and_lines_of_a_file_are_read(cli, run):
