@@ -1,12 +1,16 @@
 """Models as the tests need them, and batches for them."""
 
 import torch
+import yaml
+from inline import TINY
 
+import seq2attn
 from seq2attn import parts
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
 from seq2attn.model.cells import GRU, Cells
+from seq2attn.model.encoder import Encoded, Encoder
 from seq2attn.parts import SCORES
 
 CPU = torch.device("cpu")
@@ -36,6 +40,11 @@ def make_config(changes):
     return check_config({}, changes.split())
 
 
+def new_model(*overrides):
+    """A tiny model of the user's own."""
+    return seq2attn.new_model(yaml.safe_load(TINY), overrides, device="cpu")
+
+
 def first_batch(config):
     """The first batch of the training of `config`."""
     return next(build_training_data(config, CPU).batches())
@@ -44,11 +53,6 @@ def first_batch(config):
 def make_score(name, query_width, key_width, **options):
     """A score by its name, its weights drawn from torch's generator as it stands."""
     return SCORES.load(name)(query_width, key_width, **options)
-
-
-def make_cells():
-    """A layer of a GRU of width 5."""
-    return Cells(lambda input_width: GRU(input_width, 5), 5, 1, 0.0, False)
 
 
 def config_of(score="additive", arrangement="bahdanau", vocabulary=8, seed=3, **choices):
@@ -70,6 +74,21 @@ def make_model(*score, **choices):
         for weight in model.decoder.attention.parameters():
             if not weight.any():  # some start at zero, where mistakes do not show
                 torch.nn.init.normal_(weight)
+    return model
+
+
+class Doubled(Encoder):
+    """Twice the embeddings, whose numbers lie in memory in another order."""
+
+    def encode(self, embedded, lengths):
+        return Encoded(2 * embedded.mT.contiguous().mT, (embedded[:, 0],))
+
+
+def make_cell_free_model():
+    """A model whose encoder has no recurrent layers."""
+    model = make_model("general", embedding=5, initial_state="last")
+    cells = Cells(lambda input_width: GRU(input_width, 5), 5, 1, 0.0, False)
+    model.encoder = Doubled(8, 5, cells).double()
     return model
 
 
@@ -105,13 +124,7 @@ def is_real(lengths, width):
     )
 
 
-def make_batch(
-    lengths=(4, 2, 1),
-    steps=3,
-    padding=0,
-    vocabulary=8,
-    garbage=5,
-):
+def make_batch(lengths=(4, 2, 1), steps=3, padding=0, vocabulary=8, garbage=5):
     """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input
     (B, steps).
     """

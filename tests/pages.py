@@ -19,6 +19,7 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 CONFIGS = ROOT / "configs"
+LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely PyTorch and what runs its graphs agree
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
 BAHDANAU = (
     "mechanisms.yaml model.attention.score=additive model.bidirectional=true "
@@ -135,6 +136,35 @@ def random_changes(predictor, text, seed, attends=True, forces=True):
         padding=padding,
         mask_padding=drawn.choice([None, True, False]),
     )
+
+
+def requests_of(name, predictor, texts=3, longest=12):
+    """Random texts for a model of this name; the first of them next with changes of each kind that
+    it takes.
+    """
+    attends, forces = name != "none", name != "hard_monotonic"
+    requests = []
+    for number, text in enumerate(random_texts(predictor, texts, longest=longest)):
+        requests.append((text, None))
+        if number < 40:
+            requests.append((text, random_changes(predictor, text, number + 4, attends, forces)))
+        if number == 0:  # masked or not, as the config says
+            requests.append((text, Changes(padding=2)))
+        if number == 0 and attends and forces:  # which changes what later steps begin with
+            held = {0: predictor.task.target_vocabulary.tokens[3]}
+            for weight in (1.0, 0.0):
+                requests.append((text, Changes(write=held, force={(0, 0): weight})))
+    return requests
+
+
+def assert_agreement(name, predictor, found, **counts):
+    """What was found for these requests is what PyTorch computes."""
+    expected = [in_pytorch(predictor, *one) for one in requests_of(name, predictor, **counts)]
+    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
+    logits, weights = largest_differences(found, expected, most)
+    print(name, f"logits {logits:.1e} weights {weights:.1e}", sep="  ")
+    assert logits < LOGITS
+    assert weights < WEIGHTS
 
 
 def for_page(predictor, text, changes=None):

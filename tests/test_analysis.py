@@ -98,12 +98,8 @@ def test_expected_entropy_at_its_ends():
 
 def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
     rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=500, seed=3).rows
-    assert [(row.score, row.width) for row in rows] == [
-        ("dot", 64),
-        ("dot", 1024),
-        ("scaled", 64),
-        ("scaled", 1024),
-    ]
+    expected = [(score, width) for score in ("dot", "scaled") for width in (64, 1024)]
+    assert [(row.score, row.width) for row in rows] == expected
     for row in rows:
         assert abs(row.entropy - row.limit) < 4 * row.entropy_error + 0.3 / row.width * 16
     assert (
@@ -135,20 +131,13 @@ def test_the_gradient_peaks_near_one_and_collapses():
 
 def test_windows_by_hand():
     rows = window_masks(4, 3, 1).rows
-    assert [row.mask for row in rows[::3]] == "global monotonic reversed local_p".split()
-    assert (
-        [row.mask for row in rows[2::3]]
-        == [row.mask for row in rows[1::3]]
-        == [row.mask for row in rows[::3]]
-    )
-    assert [row.t for row in rows] == 4 * [0, 1, 2]
+    masks = "global monotonic reversed local_p".split()
+    assert [(row.mask, row.t) for row in rows] == [(mask, t) for mask in masks for t in range(3)]
     assert [row.centre for row in rows] == [None, None, None, 0, 1, 2, 3, 2, 1, 3, 1.5, 0]
-    everything = (1, 1, 1, 1)
     near = math.exp(-2 * 0.5**2)  # exp(-(1/2)^2 / (2 sigma^2)) with sigma = 1/2
-    assert [row.factors for row in rows[:9]] == 3 * [everything] + [
-        (1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1),
-        (0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0),
-    ]  # fmt: skip
+    assert {row.factors for row in rows[:3]} == {(1, 1, 1, 1)}
+    for row in rows[3:9]:
+        assert row.factors == tuple(abs(j - row.centre) <= 1 for j in range(4))
     assert rows[10].factors == pytest.approx((0, near, near, 0))
     assert rows[9].factors == pytest.approx((0, 0, math.exp(-2), 1))
     assert rows[3].picture == "████    "

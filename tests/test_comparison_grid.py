@@ -10,7 +10,6 @@ from refusal import refusal, refused
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import load_config
-from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
 EXPERIMENTS = sorted((ROOT / "configs/experiments").glob("*.yaml"))
@@ -60,6 +59,10 @@ def test_values_are_read_as_yaml(base, row):
 # ---- trials ----
 
 
+def how_measured(trial):
+    return trial.lengths, trial.samples, trial.checkpoint
+
+
 def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_config_says(base):
     vary = ("model.attention.score=dot,none", "seed=1-2")
     found = plan(base, vary=vary)
@@ -68,13 +71,9 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
-        assert trial.lengths == (1, 2, 3)
-        assert trial.samples == 1000
-        assert trial.checkpoint == "best"
+        assert how_measured(trial) == ((1, 2, 3), 1000, "best")
     trial = plan(base, vary=vary, lengths=(4, 9), samples=7, checkpoint="last").trials[0]
-    assert trial.lengths == (4, 9)
-    assert trial.samples == 7
-    assert trial.checkpoint == "last"
+    assert how_measured(trial) == ((4, 9), 7, "last")
 
 
 def test_labels_and_names_show_what_varies(base):
@@ -181,17 +180,11 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     assert text.count("'dot' needs encoder and decoder states of equal width") == 1
 
 
-def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_path):
-    root = tmp_path / "runs"
-    first, other = plan(base, vary=("seed=1-2",)).trials
-    create_run(NewRun(root, first.name), load_config(base, ["training.steps=9"]), {})
-    (root / other.name).mkdir()
-    (root / other.name / "notes.txt").write_text("mine")
-    text = str(refusal(plan, base, root=root, vary=["seed=1-2"]))
-    assert f"{root / first.name}: another config: training.steps is 1500, and 9 in the run" in text
-    assert f"{root / other.name}: cannot be used: " in text
-    create_run(NewRun(root, "e-seed_7"), load_config(base, ["seed=7"]), {})
-    assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
+def test_a_folder_in_the_place_of_a_run_is_refused(base, tmp_path):
+    (tmp_path / "e-seed_1").mkdir()
+    (tmp_path / "e-seed_1/notes.txt").write_text("mine")
+    text = str(refusal(plan, base, root=tmp_path, vary=["seed=1-2"]))
+    assert f"{tmp_path / 'e-seed_1'}: cannot be used: " in text
 
 
 # ---- experiment files ----
@@ -225,9 +218,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
-        assert trial.lengths == (3, 4, 5)
-        assert trial.samples == 10
-        assert trial.checkpoint == "last"
+        assert how_measured(trial) == ((3, 4, 5), 10, "last")
         assert trial.config.training.steps == 5
     assert found.baselines == {"dot": "scaled", "scaled": "scaled"}
 

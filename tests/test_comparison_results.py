@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import statistics
 from dataclasses import asdict
 from functools import partial
 
@@ -43,9 +44,10 @@ def finish(root, trial):
     write_json(run.status_file, {"state": "finished", "step": 20})
     place = trial.config.seed - 1
     rows = [
-        one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])
+        {**one, "samples": trial.samples}
+        for n in trial.lengths
+        for one in records(trial.group, n, EXACT[trial.group][n][place])
     ]
-    rows = [{**one, "samples": trial.samples} for one in rows]
     settings = {"checkpoint": trial.checkpoint, "seed": 0, "step": 20, "trained_steps": 20}
     run.evaluations.mkdir()
     record = {**settings, "parameters": {"attention": 0, "total": 1234}, "rows": rows}
@@ -105,39 +107,35 @@ def row(comparison, label, length):
 
 
 T = 4.302653 / math.sqrt(3)  # Student's t of 2 degrees of freedom, over the root of three seeds
-# group, length; mean, sd and ends of the interval, which stay from 0 to 1; worst and best seed;
-# difference
-STATISTICS = [
-    ("dot", 3, (0.6, 0.1, 0.6 - 0.1 * T, 0.6 + 0.1 * T), (1, 3), None),  # the baseline
-    ("dot", 9, (0.1, 0.0, 0.1, 0.1), (1, 1), None),
-    ("scaled", 3, (0.8, 0.1, 0.8 - 0.1 * T, 1.0), (2, 3), (0.2, 0.1)),  # .3, .1, .2, seed by seed
-    ("scaled", 9, (0.2, 0.1, 0.0, 0.2 + 0.1 * T), (1, 3), (0.1, 0.1)),
-    (
-        "none",
-        3,
-        (0.9, math.sqrt(0.03), 0.9 - math.sqrt(0.03) * T, 1.0),
-        (3, 1),
-        (0.3, math.sqrt(0.07)),
-    ),  # .5, .4, 0
-]
+
+
+def spread_of(values):
+    """Mean, standard deviation, and the ends of the interval."""
+    mean, deviation = statistics.mean(values), statistics.stdev(values)
+    return mean, deviation, mean - deviation * T, mean + deviation * T
 
 
 def test_statistics_over_seeds(comparison):
-    for label, length, expected, seeds, difference in STATISTICS:
-        found = row(comparison, label, length)
-        mean = found.mean
-        assert (mean.value, found.sd, mean.low, mean.high) == pytest.approx(expected, abs=1e-6)
-        assert (found.seeds, found.trained) == (3, length == 3)
-        assert (found.worst_seed, found.best_seed) == seeds
-        assert (found.worst, found.best) == tuple(found.by_seed[seed] for seed in seeds)
+    for label, lengths in EXACT.items():
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
-        assert (found.difference is None) == (difference is None)
-        if difference is not None:
-            mean, deviation = difference
-            ends = (mean, deviation, mean - deviation * T, mean + deviation * T)
+        for length, values in lengths.items():
+            found = row(comparison, label, length)
+            *middle, low, high = spread_of(values)
+            mean = found.mean
+            expected = (*middle, max(0, low), min(1, high))
+            numbers = (mean.value, found.sd, mean.low, mean.high)
+            assert numbers == pytest.approx(expected, abs=1e-6)
+            assert (found.seeds, found.trained) == (3, length == 3)
+            assert (found.worst, found.best) == (min(values), max(values))
+            assert found.worst_seed == 1 + values.index(found.worst)  # the first on a tie
+            assert found.best_seed == 1 + values.index(found.best)
+            apart = [one - other for one, other in zip(values, EXACT["dot"][length], strict=True)]
             change = found.difference
-            found = (change.value, change.deviation, change.low, change.high)
-            assert found == pytest.approx(ends, abs=1e-6)
+            if label == "dot":
+                assert change is None
+            else:
+                numbers = (change.value, change.deviation, change.low, change.high)
+                assert numbers == pytest.approx(spread_of(apart), abs=1e-6)
 
 
 def test_records_have_what_was_set_the_effect_and_its_p_value(make):
@@ -190,13 +188,6 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
     found = gather(make())
     assert [group.label for group in found.groups] == ["scaled", "none"]
     assert row(found, "scaled", 3).difference is None
-
-
-def test_other_metrics_and_missing_ones(make):
-    assert row(gather(make(metric="teacher_forced")), "dot", 3).mean.value == pytest.approx(0.3)
-    found = gather(make(metric="entropy"))
-    assert row(found, "scaled", 3).mean.value == pytest.approx(1.6)
-    assert group(found, "none").rows == ()
 
 
 # ---- ranking ----

@@ -25,10 +25,6 @@ def nested(dotted, value):
     return value
 
 
-def attention(**values):
-    return {"model": {"attention": values}}
-
-
 def problems(values, *overrides):
     found = refusal(check_config, values, overrides).problems
     return {problem.path: problem.message for problem in found}
@@ -233,19 +229,9 @@ def test_all_problems_are_reported_together_but_not_those_that_follow_from_other
 # ---- files ----
 
 
-@pytest.fixture
-def file(tmp_path):
-    """`file("seed: 1")` -> a config file with that text."""
-
-    def write(text):
-        (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
-        return tmp_path / "a.yaml"
-
-    return write
-
-
-def test_problems_have_the_place_where_they_are_written(file):
-    path = file(
+def test_problems_have_the_place_where_they_are_written(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
         "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n"
     )
 

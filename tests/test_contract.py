@@ -12,7 +12,7 @@ from torch import nn
 from seq2attn.contract.parts import check_part
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution, Task
-from seq2attn.data.tasks.strings import Copy, Reverse
+from seq2attn.data.tasks.strings import Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import first
@@ -56,16 +56,6 @@ def test_built_in_parts_satisfy_the_contract(one_place, kind, name):
 @pytest.mark.parametrize("kind, name", BUILT_IN)
 def test_built_in_parts_satisfy_it_in_every_place(kind, name):
     assert broken_rule(kind, name) is None
-
-
-class HalfTheGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(context, numbers):
-        return numbers.clone()
-
-    @staticmethod
-    def backward(context, gradient):
-        return gradient / 2
 
 
 class Product(Score):
@@ -167,13 +157,6 @@ class Unused(Product):
         super().__init__(query_width, key_width)
 
 
-class OutsideTheSource(Copy):
-    def solve(self, source, lengths):
-        examples = super().solve(source, lengths)
-        examples.alignment[examples.alignment >= 0] += 1
-        return examples
-
-
 def changed_part(base, name, method):
     """A subclass of `base` whose method `name` is `method`."""
     return type("Broken", (base,), {name: method})
@@ -196,31 +179,14 @@ def scored(function):
     return changed_part(Score, "forward", lambda self, query, keys: function(query, keys))
 
 
-def crash(query, keys):
-    raise ZeroDivisionError("no scores today")
-
-
 SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
 SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
-WRONG_GRADIENT = scored(lambda query, keys: HalfTheGradient.apply(query @ keys.mT))
 WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Solution(text))
 SEED = itertools.count().__next__
 KEPT = []
 BROKEN = [
-    (
-        "shape",
-        "scores: shape (3, 6, 4), expected (3, 4, 6)",
-        scored(lambda query, keys: keys @ query.mT),
-    ),
-    (
-        "shape",
-        "scores: torch.float64, expected",
-        scored(lambda query, keys: query.double() @ keys.double().mT),
-    ),
-    ("shape", "ZeroDivisionError: no scores today", scored(crash)),
     ("batch", "depends on the other rows", SEES_ROWS),
     ("padding", "depends on padding", SeesOtherKeys),
-    ("gradients", "finite differences give", WRONG_GRADIENT),
     (
         "steps",
         "position 0 differs",
@@ -319,11 +285,6 @@ BROKEN = [
         around(Last, "forward", lambda _: None),
     ),
     (
-        "examples",
-        "target_length(",
-        around(Reverse, "target_length", lambda length: length - 1),
-    ),
-    (
         "lengths",
         "has sources of 12 to 12 characters; expected 13",
         around(
@@ -410,7 +371,6 @@ BROKEN = [
             ),
         ),
     ),
-    ("examples", "points outside the source", OutsideTheSource),
     ("answer", "but an example has", WRONG_ANSWER),
     (
         "answer",
@@ -419,14 +379,8 @@ BROKEN = [
             Reverse, "answer", lambda self, text: Solution(text[::-1], tuple(range(len(text))))
         ),
     ),
-]
-BROKEN_ELSEWHERE = [  # not in the first of the models in which a part is tried
+    # not in the first of the models in which a part is tried
     ("steps", "position 1 differs between teacher forcing and single steps", SEES_QUERIES),
-    (
-        "steps",
-        "position 1 differs",
-        around(LocalM, "forward", given=lambda *sizes: (*sizes[:3], 0)),
-    ),
     (
         "padding",
         "depends on padding",
@@ -448,13 +402,7 @@ BROKEN_ELSEWHERE = [  # not in the first of the models in which a part is tried
 
 
 @pytest.mark.parametrize("rule, reason, broken", BROKEN)
-def test_each_rule_finds_what_it_is_about(rule, reason, broken, own_scores, one_place):
-    register("broken", equal_widths=True)(broken)
-    assert reason in check_part(broken.registry.kind, "broken")[rule]
-
-
-@pytest.mark.parametrize("rule, reason, broken", BROKEN_ELSEWHERE)
-def test_a_part_is_tried_in_several_places(rule, reason, broken, own_scores):
+def test_each_rule_finds_what_it_is_about(rule, reason, broken, own_scores):
     register("broken", equal_widths=True)(broken)
     assert reason in check_part(broken.registry.kind, "broken")[rule]
 
@@ -558,14 +506,11 @@ def without(name, value=None):
             changed(alignment=lambda _, drawn: drawn.source),
             "alignment has shape (8, 3); expected (8, 6)",
         ),
+        (
+            changed(alignment=lambda _, drawn: drawn.target),
+            "examples(random, 8, None): alignment points outside the source",
+        ),
     ],
 )
 def test_the_first_violation_is_reported(task, says):
     assert says in first(check_examples, task).text
-
-
-def test_sources_of_the_wrong_length_are_reported():
-    task = Shouting()
-    task.examples = lambda random, count, length=None: Shouting.examples(task, random, count)
-    says = "examples(random, 8, 2) has sources of 2 to 3 characters; expected 2 to 2"
-    assert first(check_examples, task).text == says

@@ -38,8 +38,7 @@ def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
 
 
 def test_an_ensemble_of_two_runs(cli, runs_copy):
-    (runs_copy.parent / "tiny.yaml").write_text((runs_copy / "tiny/config.yaml").read_text())
-    cli("train --config tiny.yaml --set seed=9 --name other --device cpu").check()
+    cli("train --config runs/tiny/config.yaml --set seed=9 --name other --device cpu").check()
     predictor = load_ensemble(
         [Run(runs_copy / "tiny"), Run(runs_copy / "other")], device="cpu"
     ).predictor
@@ -69,8 +68,7 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
 
 
 def test_several_runs_stand_side_by_side(cli, runs_copy):
-    (runs_copy.parent / "tiny.yaml").write_text((runs_copy / "tiny/config.yaml").read_text())
-    cli("train --config tiny.yaml --set seed=9 --name other --device cpu").check()
+    cli("train --config runs/tiny/config.yaml --set seed=9 --name other --device cpu").check()
     alone = {name: cli(f"eval {name} --lengths 1 2 --json").json for name in ("tiny", "other")}
     both = cli("eval tiny other --lengths 1 2 --json").json
     assert [one["run"] for one in both] == ["tiny", "other"]

@@ -12,12 +12,12 @@ from inline import ROOT
 from pages import (
     CONFIGS,
     MECHANISMS,
+    assert_agreement,
     for_page,
     in_pytorch,
-    largest_differences,
     make_shown,
-    random_changes,
     random_texts,
+    requests_of,
 )
 
 from seq2attn.build import build_model, load_task
@@ -38,7 +38,6 @@ from seq2attn.plugins import load_plugin
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
 
-LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely the page and PyTorch agree
 KINDS = {torch.float64: "float", torch.float32: "float", torch.int64: "int", torch.bool: "bool"}
 
 # ---- operations ----
@@ -408,60 +407,27 @@ GOLDEN = ["one of each", "pointer", "none"]
 DECODE = "return decodeAll(given_.model, given_.requests)"
 
 
-def requests_of(shown, described, texts=3, changed=3, longest=12):
-    """Texts as they are, and the first of them changed next, two of three with padding."""
-    predictor = shown.predictor
-    given = (described["attends"], not described["force_reason"])
-    requests = []
-    for number, text in enumerate(random_texts(predictor, texts, longest=longest)):
-        requests.append((text, None))
-        if number < changed:
-            requests.append((text, random_changes(predictor, text, number + 4, *given)))
-        if number == 0:  # masked or not, as the config says
-            requests.append((text, Changes(padding=2)))
-        if number == 0 and all(given):  # which changes what later steps begin with
-            held = {0: predictor.task.target_vocabulary.tokens[3]}
-            for weight in (1.0, 0.0):
-                requests.append((text, Changes(write=held, force={(0, 0): weight})))
-    return requests
-
-
 def decoding(name, **counts):
     shown = make_shown(name)
-    model = shown.predictor.model.train()
+    predictor = shown.predictor
+    model = predictor.model.train()
     described = model_json(shown)
     assert all(part.training for part in model.modules())
-    requests = requests_of(shown, described, **counts)
-    asked = [for_page(shown.predictor, *one) for one in requests]
+    asked = [for_page(predictor, *one) for one in requests_of(name, predictor, **counts)]
     return DECODE, {"model": described, "requests": asked}
-
-
-def differences(name, found, **counts):
-    shown = make_shown(name)
-    forces = name != "hard_monotonic"
-    described = {"attends": name != "none", "force_reason": not forces}
-    requests = requests_of(shown, described, **counts)
-    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
-    expected = [in_pytorch(shown.predictor, *one) for one in requests]
-    return largest_differences(found, expected, most)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_a_model_of_each_kind_decodes_as_in_pytorch(told, name):
-    logits, weights = differences(name, told[name])
-    assert logits < LOGITS
-    assert weights < WEIGHTS
+    assert_agreement(name, make_shown(name).predictor, told[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_decodes_as_in_pytorch(name):
-    counts = {"texts": int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), "changed": 40}
-    (found,) = run([decoding(name, longest=40, **counts)])
-    logits, weights = differences(name, found, longest=40, **counts)
-    print(name, f"logits {logits:.1e} weights {weights:.1e}", sep="  ")
-    assert logits < LOGITS
-    assert weights < WEIGHTS
+    counts = {"texts": int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), "longest": 40}
+    (found,) = run([decoding(name, **counts)])
+    assert_agreement(name, make_shown(name).predictor, found, **counts)
 
 
 # ---- the exam ----

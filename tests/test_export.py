@@ -6,28 +6,24 @@ import sys
 
 import pytest
 import torch
-from models import assert_close, make_cells, make_model
+from models import assert_close, make_cell_free_model
 from pages import (
     MECHANISMS,
     OnnxLoop,
+    assert_agreement,
     for_page,
-    in_pytorch,
-    largest_differences,
     make_shown,
-    random_changes,
-    random_texts,
+    requests_of,
 )
 
 from seq2attn.export.folder import export_graphs, write_graphs
 from seq2attn.inference.trained_model import load_run
-from seq2attn.model.encoder import Encoded, Encoder
 from seq2attn.model.scores import Scaled
 from seq2attn.pages.functions import functions
 from seq2attn.pages.manifest import manifest
 from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
-LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely onnxruntime and PyTorch agree
 
 
 def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
@@ -59,24 +55,16 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
         "out/model/README.md is not an empty folder"
         in cli("export tiny --to out/model/README.md").err
     )
-    assert_agreement(folder, load_run(find_run(runs_copy, "tiny")).predictor, 3, longest=12)
+    assert_folder_agrees(folder, "tiny", load_run(find_run(runs_copy, "tiny")).predictor)
 
 
-def assert_agreement(folder, predictor, texts, longest, most=None):
-    """onnxruntime with the graphs of a folder and PyTorch answer the same to random strings, the
-    first forty of them with random changes, too.
-    """
+def assert_folder_agrees(folder, name, predictor, **counts):
+    """onnxruntime answers with its graphs as PyTorch does."""
     pytest.importorskip("onnxruntime")
     loop = OnnxLoop(folder)
-    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
-    given = (loop.manifest["attends"], not loop.manifest["force_reason"])
-    for number, (text, _) in enumerate(requests[:40]):
-        requests.append((text, random_changes(predictor, text, number, *given)))
+    requests = requests_of(name, predictor, **counts)
     found = [loop.decode(for_page(predictor, *one)) for one in requests]
-    expected = [in_pytorch(predictor, *one) for one in requests]
-    logits, weights = largest_differences(found, expected, most)
-    assert logits < LOGITS
-    assert weights < WEIGHTS
+    assert_agreement(name, predictor, found, **counts)
 
 
 @pytest.mark.slow
@@ -89,9 +77,8 @@ def test_onnxruntime_and_pytorch_agree_with_every_mechanism(tmp_path, name):
     exported = export_graphs(predictor.model)
     assert [part.training for part in predictor.model.modules()] == modes
     write_graphs(tmp_path, exported, manifest(predictor, [graph.graph.name for graph in exported]))
-    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
     count = int(os.environ.get("SEQ2ATTN_STRINGS", "1000"))
-    assert_agreement(tmp_path, predictor, count, longest=40, most=most)
+    assert_folder_agrees(tmp_path, name, predictor, texts=count, longest=40)
 
 
 def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, runs_copy):
@@ -101,14 +88,8 @@ def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, r
     assert 'pip install "seq2attn[export]"' in said
 
 
-class Doubled(Encoder):
-    def encode(self, embedded, lengths):
-        return Encoded(2 * embedded, (embedded[:, 0],))
-
-
 def test_an_encoder_without_cells_is_part_of_the_first_graph():
-    model = make_model("general", embedding=5, initial_state="last")
-    model.encoder = Doubled(8, 5, make_cells()).double()
+    model = make_cell_free_model()
     prepare, step = functions(model, torch.tensor([[3, 5, 4]]), 1)
     assert (prepare.name, step.name, set(prepare.inputs)) == (
         "prepare",

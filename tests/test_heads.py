@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from inline import TINY
-from models import assert_close, make_config
+from models import assert_close, make_config, new_model
 from torch import nn
 
-import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.contract.models import RULES
 from seq2attn.contract.subject import make_subject
@@ -66,10 +64,9 @@ def test_heads_move_apart():
     assert_close(weights, torch.tensor([0, 0.5, 0, 0.5, 0]))
 
 
-def test_each_head_is_changed_by_an_intervention(cli, tmp_path):
-    (tmp_path / "small.yaml").write_text(TINY.replace("{hidden", "{attention: {heads: 2}, hidden"))
-    cli("train --config small.yaml").check()
-    weights = seq2attn.load().predict("hello", ban=[0], force={(0, 1): 1.0}).weights
+def test_each_head_is_changed_by_an_intervention():
+    model = new_model("model.attention.heads=2")
+    weights = model.predict("hello", ban=[0], force={(0, 1): 1.0}).weights
     assert not weights[:, 0].any()
     assert weights[0].tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
     assert (weights[1, 1:] > 0).all()

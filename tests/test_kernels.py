@@ -2,22 +2,16 @@
 
 import ctypes
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
-from inline import ROOT
+from inline import ROOT, process
 from models import CPU, make_model
 from refusal import refused
-from test_faster import assert_faster_form_agrees, batch_for
+from test_faster import assert_faster_form_agrees, batch_for, needs_the_library
 
 from seq2attn.kernels import SWITCH, describe, faster, faster_form, library, why_slow
 from seq2attn.kernels.function import Kernels
-
-needs_the_library = pytest.mark.skipif(
-    isinstance(library.load(torch.float32), str), reason="there is no library"
-)
 
 
 @pytest.mark.skipif(not library.LIBRARY.is_file(), reason="there was no C compiler")
@@ -125,11 +119,9 @@ for number, os.environ["CC"] in enumerate(compilers):
 
 def build(folder, *compilers):
     """`setup.py build_ext` with each -> the folders of what it built, and its output."""
-    words = [sys.executable, "-c", BUILD, folder, *compilers]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = process(ROOT, "-c", BUILD, folder, *compilers).check()
     folders = [folder / str(number) / "seq2attn/kernels" for number in range(len(compilers))]
-    return folders, done.stdout + done.stderr
+    return folders, done.out + done.err
 
 
 WITHOUT = {  # a compiler, and why there is no library

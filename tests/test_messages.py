@@ -81,7 +81,10 @@ def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(
     assert told.startswith("No such command 'foo'")
     assert names.startswith(first)
     monkeypatch.setenv("COLUMNS", "80")
-    listed = cli(*group).out.partition("Commands:")[2]
+    shown = cli(*group)
+    assert (shown.code, shown.err) == (2, "")
+    assert "Usage: seq2attn" in shown.out
+    listed = shown.out.partition("Commands:")[2]
     assert all(f"\n  {name} " in listed for name in names.split(", "))
     assert "..." not in listed
 
@@ -408,18 +411,6 @@ def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeyp
     ]
     assert examples
     assert {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
-
-
-def test_no_command_shows_the_help(cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    for words in ((), ("plot",)):
-        done = cli(*words)
-        assert done.code == 2
-        assert done.err == ""
-        assert "Usage: seq2attn" in done.out
-        assert (
-            words or "..." not in done.out.partition("Commands:")[2]
-        )  # the first sentence of each fits
 
 
 def completed(monkeypatch, capsys, shell, words):

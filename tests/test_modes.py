@@ -6,8 +6,7 @@ import copy
 
 import pytest
 import torch
-import yaml
-from inline import TINY
+from models import new_model
 from refusal import refused
 
 import seq2attn
@@ -19,7 +18,7 @@ SETTINGS = ["model.dropout=.5", "model.layers=2", "task.alphabet=abc"]
 @pytest.fixture
 def model():
     """A model that a loss was just computed with, and whose encoder its user has frozen."""
-    model = seq2attn.new_model(yaml.safe_load(TINY), SETTINGS, device="cpu")
+    model = new_model(*SETTINGS)
     model.module.encoder.eval()
     model.loss(next(model.batches())).backward()
     return model
@@ -65,7 +64,7 @@ def test_training_goes_on_as_if_nothing_had_been_measured(model):
 
 def test_an_evaluation_decodes_what_predict_decodes():
     """A hook of PyTorch spoils single steps, and leaves alone all steps at once."""
-    model = seq2attn.new_model(yaml.safe_load(TINY), ["training.steps=1"], device="cpu")
+    model = new_model("training.steps=1")
     targets = {len(word): word for word in ("b", "ba", "bac")}  # the answers to b, ab, cab
 
     def right(module, inputs, logits):
@@ -117,10 +116,10 @@ def test_a_step_may_take_several_passes_and_a_batch_several_parts(model, tmp_pat
         model.loss(batch, step=-1)
 
 
-def test_the_losses_of_a_steps_parts_are_averaged_in_the_records(model, tmp_path):
+def test_the_losses_of_a_steps_parts_are_averaged_in_the_records(tmp_path):
     from outcomes import metrics
 
-    model = seq2attn.new_model(yaml.safe_load(TINY), ["training.log_every=1"], device="cpu")
+    model = new_model("training.log_every=1")
     one, two = (next(model.batches(number)) for number in (0, 1))
     losses = [model.loss(half, step=0, part=part).item() for part, half in enumerate((one, two))]
     logged = [line["loss"] for line in metrics(model.save("mine", runs_dir=tmp_path))[:1]]

@@ -110,10 +110,11 @@ def weights_of(words, step):
     return torch.tensor(in_pytorch(make_predictor(words), TEXT)["weights"][step])
 
 
-def assert_score(said, key, product, score):
-    """The score, the sum of products that it is made of, and a projected key (D,)."""
+def assert_score(said, formula, key, product, score):
+    """The formula, the score, the sum of products that it is made of, and a projected key (D,)."""
     (query, _), (texts, labels), *_ = said
     assert "decoder's state" in query[2]
+    assert texts[1].startswith(formula)
     assert result_of(texts[1]) == about(score.item())
     assert float(re.search(r"their products, sum (\S+) =", texts[3])[1]) == about(product.item())
     assert numbers(next(one for one in labels if "h₂" in one)) == about(key[:4].tolist())
@@ -134,9 +135,9 @@ def test_a_scaled_score_down_to_the_context(read):
     scores = keys @ s
     said = read(0)
     (_, query), (score, _), _, _, (_, states), (context, mean) = said
-    assert score[1].startswith("s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = ")
     assert "h₂ / 3.464" in score[3]
-    assert_score(said, keys[1], scores[1], scores[1])
+    formula = "s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = "
+    assert_score(said, formula, keys[1], scores[1], scores[1])
     shares = assert_share(said, scores.exp())
     assert context[1].endswith(" h₂ + …")
     for (label, *_), vector in ((query, s), (states, h[1]), (mean, shares @ h)):
@@ -151,9 +152,8 @@ def test_a_score_by_a_linear_map_and_a_move_by_key(read):
     scores = keys @ s
     said = read(0)
     _, (score, _), _, (weight, _), *_ = said
-    assert score[1].startswith("s W h: e₂ = s · (map h₂)")
     assert "learned linear map" in score[2]
-    assert_score(said, keys[1], scores[1], scores[1])
+    assert_score(said, "s W h: e₂ = s · (map h₂)", keys[1], scores[1], scores[1])
     shares = assert_share(said, scores.exp())
     sharper = shares ** (1 + softplus(attention.history.power))
     assert result_of(weight[1]) == about((sharper / sharper.sum())[1].item())
@@ -172,9 +172,9 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     factor = torch.exp(-2 * (distance / 2) ** 2)
     said = read(1)
     _, (score, _), (softmax, _), (weight, _), *_ = said
-    assert score[1].startswith("v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)")
     assert "perceptron" in score[2]
-    assert_score(said, keys[1], scores[1], scores[1])
+    formula = "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)"
+    assert_score(said, formula, keys[1], scores[1], scores[1])
     assert " \u00d7 ln " in softmax[1]
     assert "Scalable: scores times ln n" in softmax[2]
     assert "local_p: a window around a learned centre" in softmax[2]
@@ -197,11 +197,9 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     scores = cosines * attention.score.log_strength.exp()
     said = read(1)
     _, (score, _), _, (weight, _), *_ = said
-    assert score[1].startswith(
-        "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
-    )
     assert "cosine of the angle, with a learned scale. coverage: the sum of all past" in score[2]
-    assert_score(said, keys[1], cosines[1], scores[1])
+    formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
+    assert_score(said, formula, keys[1], cosines[1], scores[1])
     assert result_of(weight[1]) == about(assert_share(said, scores.exp())[1].item())
     _, (later, _), *_ = read(1, step=1)
     term = rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):"

@@ -177,8 +177,8 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     "page, one, other, right",
     [
         ("scores", "dot", "additive", (0, 26)),
-        pytest.param("general", "dot", "general", (0, 1)),
-        pytest.param("copying", "copy-dot", "copy-additive", (26, 26)),
+        ("general", "dot", "general", (0, 1)),
+        ("copying", "copy-dot", "copy-additive", (26, 26)),
     ],
 )
 def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
@@ -243,26 +243,27 @@ def test_three_scores_of_one_query_by_hand(opened):
     swapped = [(b, a, c) for a, b, c in keys]
 
     def dot(s, h):
-        return sum(map(float.__mul__, map(float, s), map(float, h)))
+        return sum(a * b for a, b in zip(s, h, strict=True))
 
     def additive(s, h):
         return sum(2 * math.tanh(a + b) for a, b in zip(s, h, strict=True))
 
-    by_hand = {
-        "none": [(dot, query, keys), (dot, query, keys), (additive, query, keys)],
-        "long": [(score, [3 * a for a in query], keys) for score in (dot, dot, additive)],
-        "order": [(score, query, swapped) for score in (dot, dot, additive)],
-        "learned": [(dot, query, swapped), (dot, query, keys), (additive, query, keys)],
+    by_hand = {  # the query, the keys of the first way, and those of the others
+        "none": (query, keys, keys),
+        "long": ([3 * a for a in query], keys, keys),
+        "order": (query, swapped, swapped),
+        "learned": (query, swapped, keys),
     }
     seen = "one => one.checkVisibility({visibilityProperty: true})"
     cells = f"[...document.querySelectorAll('td:nth-child(4)')].filter({seen})"
     read = f"return {cells}.map(one => Number(one.textContent))"
-    for change, ways in by_hand.items():
+    for change, (s, first, others) in by_hand.items():
+        ways = ((dot, first), (dot, others), (additive, others))
         covered = run(f"document.getElementById('{change}').click(); {read}")
         if change != "none":
             assert covered == []
             run(f"document.querySelector('[name={change}]').click()")
-        weights = [one for score, s, hs in ways for one in shares([score(s, h) for h in hs])]
+        weights = [one for score, hs in ways for one in shares([score(s, h) for h in hs])]
         assert run(read) == pytest.approx(weights, abs=0.0051)
 
 

@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from functools import partial
 from xml.etree import ElementTree
 
 import matplotlib
@@ -11,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from PIL import Image
+from refusal import refusal
 from rich.console import Console
 
 from seq2attn.colours import score_colour, weight_colour
-from seq2attn.errors import Seq2AttnError
 from seq2attn.plotting.attention import (
     attention_figure,
     choose_evenly,
@@ -57,12 +56,6 @@ def weights(panel):
 
 def texts(labels):
     return [label.get_text() for label in labels]
-
-
-def refusal(call, *arguments):
-    with pytest.raises(Seq2AttnError) as caught:
-        call(*arguments)
-    return caught.value.message
 
 
 # ---- attention ----
@@ -122,10 +115,10 @@ def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides, inches):
 
 
 def test_what_cannot_be_drawn_is_refused_in_words():
-    assert refusal(attention_figure, []) == "there is no attention to draw"
-    assert "at most 200" in refusal(attention_figure, [square(201)])
-    unknown = refusal(partial(attention_figure, ideal=True), [one_map(), one_map("cd")])
-    assert unknown == "no ideal alignment is known for these strings"
+    assert refusal(attention_figure, []).message == "there is no attention to draw"
+    assert "at most 200" in refusal(attention_figure, [square(201)]).message
+    unknown = refusal(attention_figure, [one_map(), one_map("cd")], ideal=True)
+    assert unknown.message == "no ideal alignment is known for these strings"
     first, second = panels(
         attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True)
     )
@@ -246,7 +239,8 @@ def evaluation(*lengths):
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    results = evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    shares = ((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    results = evaluation(*shares)
     (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
     assert_allclose(axes.lines[0].get_xydata(), [[10, 0.6], [20, 0.6]])  # the mean, and the worst
     assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.4)
@@ -258,9 +252,7 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     (axes,) = accuracy_figure({"run": results}, ["scaled"], "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    beside = [
-        [length - 0.16, value] for length, value in ((3, 0.8), (5, 0.4), (9, 0.0))
-    ]  # the others
+    beside = [[length - 0.16, value] for length, value, _ in shares]  # the others
     assert exact.lines[0].get_xydata().tolist() == beside
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
     assert_allclose(bars[:2], [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
@@ -279,17 +271,13 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
 
 def test_characters_that_no_font_has_are_named_and_korean_letters_stand_alone(tmp_path):
     symbols = ("\u1100", "\u1161", "\u11a8", "\u0780", "a")  # ga-g in parts, Thaana haa
-    figure = attention_figure(
-        [AttentionMap("a", "b", symbols, ("b",), ((0.2, 0.2, 0.2, 0.2, 0.2),), ())]
-    )
+    figure = attention_figure([one_map(columns=symbols, rows=("b",), weights=(5 * (0.2,),))])
     note = save_figure(figure, tmp_path / "map.png")
     assert note.startswith("note: no font of matplotlib's has 'ހ' (U+0780), 'ㄱ' (U+3131)")
     assert "(Hangul, Thaana): they are boxes in the figure. Install a font" in note
-    (axes,) = [axes for axes in figure.axes if axes.get_gid() == "attention"]
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels == ["ㄱ", "ㅏ", "ㄱ", "ހ", "a"]
-    plain = attention_figure([AttentionMap("a", "b", ("a",), ("b",), ((1.0,),), ())])
-    assert save_figure(plain, tmp_path / "map.png") == ""
+    (panel,) = panels(figure)
+    assert texts(panel.get_xticklabels()) == ["ㄱ", "ㅏ", "ㄱ", "ހ", "a"]
+    assert save_figure(attention_figure([one_map()]), tmp_path / "map.png") == ""
 
 
 def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 from inline import TINY
+from models import new_model
 from outcomes import StopAt, same_tensors
 from torch.nn.functional import cross_entropy
 
@@ -18,10 +19,6 @@ from seq2attn.training.session import train
 
 VALUES = yaml.safe_load(TINY)
 HALF = [torch.bfloat16, torch.float16]
-
-
-def new_model(*overrides):
-    return seq2attn.new_model(VALUES, overrides, device="cpu")
 
 
 def dtypes(cache):

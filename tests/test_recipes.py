@@ -92,11 +92,6 @@ def test_content_alone_goes_beyond_eight_letters_but_not_far(tmp_path):
     assert results[40].exact_match.value < 0.2
 
 
-def test_without_attention_long_strings_do_not_fit_through_the_bottleneck(tmp_path):
-    results = measured(trained(tmp_path, "configs/none.yaml"), [2, 12])
-    assert results[12].exact_match.value < 0.5 < results[2].exact_match.value
-
-
 @pytest.mark.parametrize("score", FOUR)
 def test_the_chapters_models_learn_every_length_once_padding_is_masked(score, tmp_path):
     results = measured(trained(tmp_path, f"configs/chapter/{score}-masked.yaml"), [3, 5, 7])
@@ -110,8 +105,7 @@ def test_the_chapters_scaled_model_fails_on_short_strings_without_the_mask(tmp_p
     assert results[8].teacher_forced.value > 0.9
 
 
-@pytest.mark.parametrize("task, least, most", [("copy", 0.8, 1), ("sort", 0, 0.6)])
-def test_the_lessons_maps_are_a_diagonal_for_copy_but_not_for_sort(task, least, most, tmp_path):
-    result = measured(trained(tmp_path, "configs/scaled.yaml", [f"task.name={task}"]), [6])[6]
+def test_the_lessons_maps_are_a_diagonal_for_copy(tmp_path):  # not for sort: `test_lesson`
+    result = measured(trained(tmp_path, "configs/scaled.yaml", ["task.name=copy"]), [6])[6]
     assert result.exact_match.value > 0.9
-    assert least <= result.alignment.value <= most
+    assert result.alignment.value >= 0.8

@@ -55,7 +55,6 @@ def test_specials_come_first_then_the_alphabet_in_order():
             "b\udce9",
             "is not UTF-8 text",
         ),  # a byte that is not UTF-8 as Python reads it
-        (Vocabulary("ab", unknown=True), "", "the string is empty"),
         # named by code point where their look could mislead:
         (Vocabulary("abc"), "x\u0303", "never saw: 'x', U+0303;"),  # a combining tilde
         (Vocabulary("abc"), "\u0430", "never saw: '\u0430' (U+0430);"),  # Cyrillic, looks like a

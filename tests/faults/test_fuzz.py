@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from forks import TINY
-from inline import Inline, call_main
+from inline import OUTPUT_VARIABLES, Inline, call_main
 
 pytest.importorskip("hypothesis")
 
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 
 from seq2attn.config import check_config, dump_config, load_config
+from seq2attn.config.schema import all_keys
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.run import Run
@@ -29,14 +30,8 @@ LONGEST = 20  # seconds that one input may take
 SLOW = pytest.mark.slow
 
 
-def keys_of(values):
-    """Every key of a config."""
-    inside = [key for value in values.values() if isinstance(value, dict) for key in keys_of(value)]
-    return [*values, *inside]
-
-
 KEYS = [
-    *keys_of(check_config({}).model_dump(mode="json")),
+    *sorted({key for path, _ in all_keys() for key in path.split(".")}),
     "options",
     "hiden",
     "<<",
@@ -103,7 +98,7 @@ def call(words):
 @pytest.fixture(autouse=True)
 def a_plain_environment(monkeypatch):
     monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
-    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
+    for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
