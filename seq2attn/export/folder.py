@@ -94,7 +94,7 @@ def _compare(
     for name, value in made.items():
         array = np.asarray(value)
         if array.dtype != object:  # object: a list of tensors, which cannot be compared
-            found[name] = torch.from_numpy(array)
+            found[name] = torch.from_numpy(array.copy())  # a flipped array has negative strides
     expected = function.call(function.inputs)
     # by position, since `_translated` has renamed some outputs
     outputs = zip(expected, graph.graph.output, strict=True)
