@@ -1175,6 +1175,12 @@ CASES = [
         "class Attention(nn.Module):",
         "class Attention(nn.Module):\n    'Attends.'",
         "class Attention(nn.Module):\n    'Linear: no softmax'",
+    ),
+    Case(
+        "negative",
+        CROSS.replace(HEAD_MAX, "scores"),
+        "class Attention(nn.Module):",
+        "class Attention(nn.Module):\n    'With a softmax.'",
         "class Attention(nn.Module):\n    'Divides by S instead of taking a softmax.'",
     ),
     Case(
