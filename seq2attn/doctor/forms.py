@@ -142,12 +142,13 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], li
     The first list has readings that are likelier than those of `roles`: the argument is the mask,
     and `roles` at first takes it neither for the query nor for the keys. The second has the rest.
 
-    names, said: as in `Meaning`.
+    names: argument -> whether it must be given. said: the docstring.
     """
     usual = next(roles(names, said))  # the likeliest roles
     early: list[Reading] = []
     late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
+        # "side": the height or width of an image
         is_told = name in usual["side"] or role_of(name) or role_by_type(name, said)
         if not names[name] or is_told:
             continue
@@ -156,7 +157,7 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], li
         for of_names in roles(others, said):
             as_mask = {**of_names, "mask": [name, *of_names["mask"]]}
             (late if may_be_input else early).append((as_mask, name, True))
-            mask = next(iter(masks_of(of_names)), "")  # another argument is it
+            mask = next(iter(masks_of(of_names)), "")  # of the other arguments; "": none
             late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
     return early, late
 

@@ -64,15 +64,16 @@ def _returns(subject: Subject, names: Sequence[str]) -> Found:
     without_heads = [re.sub(r"\(B, \w+, (\w+, S\))", r"(B, \1", shape) for shape in shapes]
     found = f"returned {', '.join(shapes) or 'nothing'}"
     if without_heads == forms:
-        if "weights" not in names or _are_used(subject, names.index("weights")):
+        if "weights" not in names or _are_weights_used(subject, names.index("weights")):
             return
         found += ", but these are not the weights that were used"
     yield "required", found, ", ".join(map(" ".join, zip(names, forms, strict=True)))
 
 
-def _are_used(subject: Subject, index: int) -> bool:
-    """Return whether the returned tensor of this index is weights, and no finding of other numbers
-    in their place, which weighs less where they are not required.
+def _are_weights_used(subject: Subject, index: int) -> bool:
+    """Return whether what is returned at this index is the weights that were used, with a mask,
+    too: no rule finds other numbers, such as scores or logarithms, in their place. Where weights
+    are not required, such a finding is a note or a care; here it is a fault.
     """
     # where no weights were caught, as in loops, those that are returned have to sum to 1
     rules = [returned] if any(subject.orders) else [returned, sums]

@@ -219,8 +219,9 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
 
 def _untouched(subject: Subject) -> Subject:
-    """Return a subject without what calls left behind in its module: with a new copy of the one
-    that was never called, if there is one.
+    """Return a subject without what calls left behind in its module: with a copy of the module that
+    was never called (`fresh`), if it was kept. Its results are computed anew, on that one copy: not
+    on a new copy for each call, as they would be with `is_anew=True`.
     """
     if subject.fresh is None:
         return subject

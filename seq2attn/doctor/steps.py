@@ -88,8 +88,9 @@ def _differences(subject: Subject, cache: str, start: Any) -> list[float]:
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
     """Return the output (B, S, F) of steps of these lengths, joined. Each step is given the cache
     that the one before it returned, or filled: a cache is returned if `start`, which stands for it
-    in the first step, is None. A step returns its output first, then its cache: the last thing that
-    is not a tensor, as weights, which are one, may follow. Raises `ValueError` without a cache.
+    in the first step, is None. A step returns its output first. Of what follows, the last that is
+    no tensor is its cache: weights, a tensor, may stand beside it. Only self-attention, whose one
+    input is the keys, comes here. Raises `ValueError`, or `IndexError`, without a cache.
 
     cache: the name of its argument.
     """
