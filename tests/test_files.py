@@ -162,3 +162,11 @@ def test_a_log_has_a_bounded_number_of_lines(cli, runs_copy, monkeypatch):
         f"runs/tiny/metrics.jsonl: cannot be read: it has more than {lines - 1} lines"
         in cli("plot accuracy --plot a.svg").err
     )
+
+
+def test_what_a_killed_write_left_is_removed_unless_it_is_empty(tmp_path):
+    left, made = (tmp_path / f".a.json.{digit * 16}.part" for digit in "01")
+    left.write_text("half")
+    made.touch()  # by another process, which locks it next
+    write_json(tmp_path / "a.json", {})
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", made.name}
