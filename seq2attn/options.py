@@ -107,7 +107,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
 
     Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
     class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`
-    is no option. Raises `Seq2AttnError` for limits of what is no parameter.
+    is not an option. Raises `Seq2AttnError` for limits of what is not a parameter.
     """
     try:
         parameters = inspect.signature(cls, eval_str=True).parameters
@@ -122,7 +122,7 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     fields = {}
     for name, parameter in parameters.items():
         default = parameter.default
-        kinds = _kinds(parameter)  # (a parameter of several kinds is no option)
+        kinds = _kinds(parameter)  # (a parameter of several kinds is not an option)
         if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)

@@ -187,7 +187,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     """Compare each chosen score with the one that is expected, a name or a formula, and show a row
-    for each; parts that are no scores are passed over. Raises `Seq2AttnError` if a score differs.
+    for each; parts that are not scores are left out. Raises `Seq2AttnError` if a score differs.
     """
     from seq2attn.contract.scores import known_scores, scored
     from seq2attn.doctor.scores import Sample, compare

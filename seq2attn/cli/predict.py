@@ -214,7 +214,7 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input; None, after a message, for a line that the
     model cannot read. A message on a line that is typed needs no number, since it comes at once; of
     those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines
-    before the last source were passed over, since they have no source.
+    before the last source were left out, since they have no source.
     """
     typed = sys.stdin.isatty()
     refused = last = 0

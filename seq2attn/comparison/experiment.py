@@ -212,7 +212,7 @@ def _add_options(
         if section != "baseline":
             places[key] = where
     before = values.get(section) or {}
-    if pairs and isinstance(before, dict):  # `_validated` refuses a section that is no mapping
+    if pairs and isinstance(before, dict):  # `_validated` refuses a section that is not a mapping
         values[section] = {**before, **pairs}
 
 

@@ -305,7 +305,7 @@ def all_keys(
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)
         if registry is not None:  # the value chooses one of several sections
-            # The value at the key of a part is its name. The model's architecture is no part: it
+            # The value at the key of a part is its name. The model's architecture is not a part: it
             # is chosen by a key of its own, `model.architecture`.
             if registry.key == "name":
                 yield key, field

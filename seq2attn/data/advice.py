@@ -225,7 +225,7 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
         if any(line.startswith(sign) or f" {sign}" in line for line in lines):
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
-    form = replace(form, strip=True)  # reads the most lines, but many files can do without
+    form = replace(form, strip=True)  # reads the most lines, but many files do not need that
     most = _net_read(lines, form)
     for change in tries:
         changed = replace(form, **change)
@@ -313,7 +313,7 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 def _alone(lines: Texts, path: Path) -> Findings:
     """Return what is known of a file whose lines no delimiter divides. A file beside it may have
     the answers, as `words.de` those to `words.en`, if it has the same name with another ending, and
-    as many lines; without such a file, this is no file of pairs.
+    as many lines; without such a file, this is not a file of pairs.
 
     lines: all lines, blank ones counted: a parallel file has a line for each.
     """

@@ -216,7 +216,7 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     """Return the order of rows of the batch, heads and queries in weights (N, S), such as "bhl";
-    the usual one if none fits, and "" if N is no multiple of B times the number of queries.
+    the usual one if none fits, and "" if N is not a multiple of B times the number of queries.
 
     by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
     which change with the query at `place` of each row. In the right order no weights of other rows,

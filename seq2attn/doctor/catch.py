@@ -123,7 +123,7 @@ class Watch(TorchDispatchMode):
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
         if kind is aten.topk:
             chosen = result[0]
-            # all of the numbers, only put in order, are no selection
+            # all of the numbers, only put in order, are not a selection
             self.is_selected |= chosen.size(-1) < shape[-1] == self.length
             if args[3:4] == [False]:  # `largest`: the smallest are chosen
                 self._least.append(chosen.flatten().sort().values)

@@ -96,7 +96,7 @@ def parameters(subject: Subject) -> Found:
     most three that they do not reach are named.
 
     Nothing is said where layers may rightly stay unused: if the keys are an image, perhaps of one
-    row; if an argument that is no mask is left out; or if keys are given that are projected
+    row; if an argument that is not a mask is left out; or if keys are given that are projected
     already.
     """
     if subject.is_image or not _is_all_given(subject.call):

@@ -30,7 +30,7 @@ def load_attention(place: str) -> Any:
     its packages, and those between it and the current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
-    a cell of a notebook raises is passed over.
+    a cell of a notebook raises is ignored.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).absolute()

@@ -49,7 +49,7 @@ def told(subject: Subject) -> Found:
 
 
 def padding(subject: Subject) -> Found:
-    """Padding changes no row of a token and gets no weight, and keys that are no padding are seen.
+    """Padding changes no row of a token and gets no weight, and keys that are not padding are seen.
 
     At most one finding is yielded, that of the first cause that fits: a mask that is inverted, or
     added, leaks as well. Nothing is examined without a mask, or if it is not known which row

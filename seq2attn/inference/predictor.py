@@ -96,7 +96,7 @@ class Predictor:
 
     def read(self, text: str) -> Source:
         """Return a text as the model reads it, in normal form, and its ids, without `<eos>`. Raises
-        `Seq2AttnError` if it is no text, empty, longer than `LONGEST` characters, or has characters
+        `Seq2AttnError` if it is empty or no text, longer than `LONGEST` characters, or has characters
         that the vocabulary lacks.
         """
         if not isinstance(text, str):

@@ -167,7 +167,7 @@ def answer_json(task: Task) -> Graph | None:
     for a rule that the page cannot run.
     """
     traced = trace_answer(task)
-    # an operation that the page lacks is no failure: the page then does without the rule
+    # an operation that the page lacks is not a failure: the page then does without the rule
     with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
         return program_json(traced) if traced else None
     return None
