@@ -96,8 +96,8 @@ class Predictor:
 
     def read(self, text: str) -> Source:
         """Return a text as the model reads it, in normal form, and its ids, without `<eos>`. Raises
-        `Seq2AttnError` if it is empty or no text, longer than `LONGEST` characters, or has characters
-        that the vocabulary lacks.
+        `Seq2AttnError` if it is not a string, if it is empty or longer than `LONGEST` characters,
+        or if it has characters that the vocabulary lacks.
         """
         if not isinstance(text, str):
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")

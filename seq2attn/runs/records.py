@@ -201,7 +201,7 @@ def read_records(kind: type[Kind], path: Path, containing: bytes = b"") -> Itera
     """Yield a record of each line of a file that has the bytes `containing` in it. A missing file
     has no lines.
 
-    Raises `Seq2AttnError` for a line that is another thing, and for a file that cannot be read, as
+    Raises `Seq2AttnError` for a line that is something else, and for a file that cannot be read, as
     one with too many lines.
     """
     if not path.exists():
