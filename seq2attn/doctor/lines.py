@@ -51,7 +51,11 @@ def _lines_of(name: str, source: str) -> Iterator[int]:
     """Yield the numbers of the lines of a function or class of a file, and of the others there that
     it names, themselves or through each other.
     """
-    defined = {node.name: node for node in ast.parse(source).body if isinstance(node, DEFINITIONS)}
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # it was edited after it was loaded
+        return
+    defined = {node.name: node for node in body if isinstance(node, DEFINITIONS)}
     reached, unread = set(), [name]
     while unread:
         node = defined.pop(unread.pop(), None)  # once read, it is not read again
