@@ -7,19 +7,23 @@ import json
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     create_model,
     model_serializer,
+    model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.text import REFUSED, did_you_mean, sentence
 
 _PLAIN = (bool, int, float, str)
 
@@ -35,6 +39,33 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
+        """Validate values. The `msg` of each error is a sentence; for an unknown key, it says which
+        are allowed.
+        """
+        try:
+            return validate(values)
+        except ValidationError as error:
+            refused: list[InitErrorDetails] = []
+            for detail in error.errors():
+                text = sentence(detail)
+                if detail["type"] == "extra_forbidden":
+                    text = cls._unknown_key(str(detail["loc"][-1]), values)
+                kind = PydanticCustomError(REFUSED, "{text}", {"text": text})
+                refused.append({"type": kind, "loc": detail["loc"], "input": detail["input"]})
+        raise ValidationError.from_exception_data(cls.__name__, refused)
+
+    @classmethod
+    def _unknown_key(cls, key: str, values: Mapping[str, Any]) -> str:
+        """Return what is said of an unknown key: which are allowed, and which may be meant."""
+        allowed = {field.alias or name for name, field in cls.model_fields.items()}
+        of_part = f" of {values['name']!r}" if "name" in allowed else ""
+        names = sorted(allowed - {"name"})  # `name` would choose another part
+        guess = did_you_mean(key, names)
+        return f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
 
 
 class Options(Section):

@@ -6,24 +6,21 @@ An override replaces the value at its key. The name of a part, as in
 options stay; `={name: local_m}` replaces them too.
 """
 
-import contextlib
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from seq2attn.config.rules import combination_problems
-from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
+from seq2attn.config.schema import PARTS, Config, all_keys
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
-from seq2attn.errors import MAX_PROBLEMS, ConfigError, Problem, Seq2AttnError
-from seq2attn.registry import Entry, Registry
-from seq2attn.text import did_you_mean, quoted, sentence
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.text import quoted
 
 Values = Mapping[str, Any]
 """keys and values of a config, nested"""
@@ -136,7 +133,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
     try:
         return Config.model_validate(values), []
     except ValidationError as error:
-        problems = describe_errors(error, Config, values)
+        problems = _elsewhere(problems_of(error))
     valid = _without(values, [problem.path.split(".") for problem in problems])
     if valid == values:  # nothing could be left out: only the defaults are surely valid
         valid = {}
@@ -297,103 +294,22 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
 # ---- messages ----
 
 
-def describe_errors(
-    error: ValidationError, section: type[BaseModel], values: Values
-) -> list[Problem]:
-    """Return a problem for each error that pydantic found in `values`, under its dotted key.
+def problems_of(error: ValidationError) -> list[Problem]:
+    """Return a problem for each error that pydantic found in a `Section`, under its dotted key."""
+    return [Problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
 
-    section: what the values were validated as: `Config`, or the settings of an experiment.
+
+def _elsewhere(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems of a config, in which those of unknown keys say the first key that ends with
+    the same word.
     """
-    problems = []
-    details = error.errors()
-    # last word -> the keys that end with it; collected only if a key is unknown, as it takes time
-    by_name: dict[str, list[str]] = defaultdict(list)
-    if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
-        for key, _ in all_keys():
-            by_name[key.rpartition(".")[2]].append(key)
-    for number, detail in enumerate(details):
-        if detail["type"] != "extra_forbidden":
-            message = sentence(detail)
-        elif number < MAX_PROBLEMS:
-            message = _unknown_key(detail["loc"], section, values, by_name)
-        else:  # guessing what is meant takes time, and a message lists the first problems only
-            message = "unknown key"
-        problems.append(Problem(".".join(map(str, detail["loc"])), message))
-    return problems
-
-
-def _unknown_key(
-    location: Sequence[Any],
-    section: type[BaseModel],
-    values: Values,
-    by_name: Mapping[str, Sequence[str]],
-) -> str:
-    """Return the message for an unknown key: the allowed ones, and the one that may be meant, there
-    or elsewhere in the config.
-
-    location: the words of the key. by_name: last word -> all keys of a config that end with it.
-    """
-    name = str(location[-1])
-    here, part = _section_at(location[:-1], section, values)
-    allowed = sorted(_keys_of(here) - {"name"})  # `name` would choose another part
-    guess = did_you_mean(name, allowed) or _elsewhere(by_name.get(name, ()), values)
-    of_part = f" of {part!r}" if part else ""
-    return f"unknown key{of_part}; {guess}allowed here: {', '.join(allowed) or 'none'}"
-
-
-def _keys_of(section: type[BaseModel]) -> set[str]:
-    """Return what the keys of a section are called in a file."""
-    return {field.alias or key for key, field in section.model_fields.items()}
-
-
-def _section_at(
-    location: Sequence[Any], section: type[BaseModel], values: Any
-) -> tuple[type[BaseModel], str]:
-    """Return the class whose fields are the keys below `location`, and the name of the part whose
-    options they are, or "" if they are of no part.
-
-    Below `training` are the keys of that section; below `model.attention.history` are the options
-    of whichever history `values` choose.
-
-    location: the words of a key, and numbers in a list of parts. section: the class to start from.
-    values: those of `section`. Raises `KeyError` if that class has no such location: other parts
-    may have it than those that `values` choose. The location is never that of a plain value.
-    """
-    part = ""
-    registry = None  # of the parts among which the value at the last key chooses
-    for key in location:
-        if isinstance(key, int):  # one of several parts, of the registry of the key before
-            values = values[key]
-        else:
-            field = section.model_fields[key]
-            registry = registry_of(field)
-            values = values.get(key) if isinstance(values, Mapping) else None
-        if registry is None:  # a section such as `training`, whose type is that of its field
-            section = field.annotation  # type: ignore[assignment]
-        elif not isinstance(values, list):  # of a list, the number that comes next chooses a part
-            entry = _chosen(registry, values)
-            section = entry.options
-            # The model's `architecture` is chosen like a part, but is not one.
-            part = entry.name if registry.key == "name" else ""
-    return section, part
-
-
-def _chosen(registry: Registry, value: Any) -> Entry:
-    """Return the part that a value chooses: its name alone, or its name with options, or nothing,
-    which chooses the default.
-    """
-    name = value.get(registry.key) if isinstance(value, Mapping) else value
-    return registry.get(str(name or registry.default))
-
-
-def _elsewhere(keys: Sequence[str], values: Values) -> str:
-    """Return `did you mean 'model.hidden'? ` for the first of these keys that exists with the parts
-    that `values` choose; empty if none does.
-    """
-    for key in keys:
-        *above, name = key.split(".")
-        with contextlib.suppress(KeyError, Seq2AttnError):  # these parts have no such section
-            section, _ = _section_at(above, Config, values)
-            if name in _keys_of(section):
-                return f"did you mean {key!r}? "
-    return ""
+    keys: dict[str, str] = {}  # last word -> key
+    for path, _ in all_keys():
+        keys.setdefault(path.rpartition(".")[2], path)
+    found = []
+    for problem in problems:
+        key = keys.get(problem.path.rpartition(".")[2], "")
+        if key and problem.message.startswith("unknown key"):
+            problem = replace(problem, message=f"{problem.message}; elsewhere: {key}")
+        found.append(problem)
+    return found
