@@ -422,12 +422,12 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
         return " ".join(row["run"] for row in rows("runs", *words))
 
     assert listed() == "c a tiny-001 b"  # nothing is known of the age of b
-    assert listed("--sort", "exact_match_worst") == "tiny-001 c a b"
-    assert listed("--sort", "exact_match_worst", "-n", "3") == "tiny-001 c a"
-    assert listed("--sort", "-exact_match_worst") == "a c tiny-001 b"  # without a value: last
+    assert listed("--sort", "-exact_match_worst") == "tiny-001 c a b"
+    assert listed("--sort", "-exact_match_worst", "-n", "3") == "tiny-001 c a"
+    assert listed("--sort", "exact_match_worst") == "a c tiny-001 b"  # without a value: last
     assert listed("--sort", "seed") == "tiny-001 b c a"  # 3 before 11
     assert listed("--sort", "-made") == listed()
-    assert listed("--sort", "made") == "tiny-001 a c b"
+    assert listed("--sort", "made") == "tiny-001 c a b"
     by_entropy = rows("runs --sort attention_entropy")
     assert [row["attention_entropy"] for row in by_entropy[:2]] == ["0.25", "0.5"]
 

@@ -1,7 +1,6 @@
 """The application: its commands, and the place where errors become messages and exit codes."""
 
 import contextlib
-import difflib
 import io
 import os
 import re
@@ -117,44 +116,18 @@ def _run(application: Any) -> None:
 
 def _usage_error(error: Any) -> Seq2AttnError:
     """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
-    the commands that there are, an example from the command's help, or what was probably meant.
+    the commands that there are, or an example from the command's help.
     """
     command = error.ctx.command
-    path = error.ctx.command_path  # such as `seq2attn plot accuracy`
     if isinstance(error.__cause__, ValidationError):  # pydantic refused the value of an option
         error.message = sentence(error.__cause__.errors()[0])
-    # options that Typer suggests may have only the hyphens in common with what was typed
-    if possible := getattr(error, "possibilities", None):
-        wanted = error.option_name.strip("-")
-        error.possibilities = [
-            one for one in possible if difflib.get_close_matches(wanted, [one.strip("-")])
-        ]
-    message = error.format_message()
     if hasattr(command, "commands"):  # it is a group
         hint = f"Commands: {', '.join(command.commands)}\n"
-    elif message.startswith("Missing"):
-        example = re.search(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
-        hint = f"For example: {example[1]}\n" if example else ""
     else:
-        hint = _meant(path, message, sys.argv[1:])
-    return Seq2AttnError(message, hint=f"{hint}See: {path} --help")
-
-
-def _meant(command: str, message: str, words: Sequence[str]) -> str:
-    """Return the command that was meant, as a line of a hint; empty if the mistake is another one.
-    command: the one that was called, such as `seq2attn train`. words: what followed `seq2attn`.
-
-    Some commands take a run or a config as an option, others as an argument, and users mix them up:
-    `train x.yaml` for `train --config x.yaml`, and `eval --run one` for `eval one`.
-    """
-    if command.endswith(" train") and "unexpected extra argument" in message:
-        files = [word for word in words if word.endswith((".yaml", ".yml"))]
-        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
-    for option in ("--run", "-r", "--config", "-c"):
-        # the option has a word behind it; Typer's message differs between its versions
-        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
-            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
-    return ""
+        example, *_ = re.findall(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
+        hint = f"For example: {example}\n"
+    # `command_path`: such as `seq2attn plot accuracy`
+    return Seq2AttnError(error.format_message(), hint=f"{hint}See: {error.ctx.command_path} --help")
 
 
 def _suggest_settings(settings: Sequence[str]) -> None:

@@ -102,7 +102,7 @@ from the first, or exact match by length.
 
 Examples:
 
-  seq2attn eval --lengths 3 5 7 10
+  seq2attn eval scaled-001 --lengths 3 5 7 10
 
   seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
 

@@ -1,6 +1,5 @@
 """`seq2attn runs`"""
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from seq2attn.cli.options import AsJson, RunsDir, option
@@ -28,7 +27,7 @@ COLUMNS = [
 
 def runs(
     sort: Annotated[
-        str | None, option("KEY", "Sort by a column or metric; -KEY reverses the order.")
+        str | None, option("KEY", "Sort by a column or metric, lowest first; -KEY: highest first.")
     ] = None,
     limit: Annotated[int, option("N", "List at most N runs.", "--limit", "-n", min=1)] = 50,
     as_json: AsJson = False,
@@ -40,13 +39,11 @@ def runs(
     evaluation; for a run on pairs of strings, WER is the word error rate on the dev set. A run is
     "training" while a process trains it, and "stopped" if that process ended early.
 
-    --sort puts the lowest value first, but the highest exact match.
-
     Examples:
 
       seq2attn runs --limit 5 --json
 
-      seq2attn runs --sort exact_match_worst
+      seq2attn runs --sort -exact_match_worst
     """
     # a record also has what is in a run's status and in no column, such as other metrics
     records = [_record(run) for run in newest_first(runs_dir)]
@@ -61,28 +58,13 @@ def runs(
             raise unknown("--sort key", key, keys)
         if key not in known:  # show what is sorted by
             columns.append(Column(key, right=True))
-        records = _sorted(records, key, reverse=sort.startswith("-"))
+        with_value = [record for record in records if record[key] is not None]
+        without = [record for record in records if record[key] is None]
+        with_value.sort(key=lambda record: record[key], reverse=sort.startswith("-"))
+        records = with_value + without
     show(Table.of_records(records[:limit], columns), as_json)
     if len(records) > limit and not as_json:
         say(f"{len(records) - limit:,} more; raise --limit to see them")
-
-
-def _sorted(records: Sequence[dict[str, Any]], key: str, *, reverse: bool) -> list[dict[str, Any]]:
-    """Return records sorted by their value of `key`. Values rise, but those of exact match fall;
-    `reverse` turns this around. Of equal values, the oldest run comes first where values rise, the
-    newest where they fall. Records without a value come last.
-
-    records: the newest first.
-    """
-    falling = key.startswith("exact_match")
-    if reverse:
-        falling = not falling
-    if not falling:
-        records = records[::-1]  # the oldest first: sorting keeps the order of equal values
-    with_value = [record for record in records if record[key] is not None]
-    without = [record for record in records if record[key] is None]
-    with_value.sort(key=lambda record: record[key], reverse=falling)
-    return with_value + without
 
 
 def _record(run: Run) -> dict[str, Any]:
