@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from seq2attn.cli.options import (
     AsJson,
@@ -205,7 +205,10 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
             records[0]["ensemble"] = True
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
-        Table.of_records(_records(measured)).show()
+        rows = []
+        for name, evaluation in measured.items():
+            rows += [{"run": name, **row} for row in evaluation.records()]
+        Table.of_records(rows).show()
     elif len(measured) > 1:
         for table in side_by_side(measured):
             table.show()
@@ -217,19 +220,3 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
             title = f"ensemble of {name} (probabilities averaged)"
         for table in evaluation.tables(title):
             table.show()
-
-
-def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return every row of the evaluations; of several, with the name of the run. Numbers have five
-    decimals, and words come last, so that people can read the columns of a pipe, too.
-    """
-    records = []
-    for name, evaluation in measured.items():
-        run = {"run": name} if len(measured) > 1 else {}
-        for row in evaluation.records():
-            family, metric = row.pop("family"), row.pop("metric")
-            for number in ("value", "low", "high"):
-                if row[number] is not None:
-                    row[number] = round(row[number], 5)
-            records.append({**run, **row, "metric": metric, "family": family})
-    return records

@@ -58,9 +58,12 @@ def runs(
             raise unknown("--sort key", key, keys)
         if key not in known:  # show what is sorted by
             columns.append(Column(key, right=True))
+        falling = sort.startswith("-")
+        if not falling:
+            records.reverse()  # of equal values, the oldest run comes first
         with_value = [record for record in records if record[key] is not None]
         without = [record for record in records if record[key] is None]
-        with_value.sort(key=lambda record: record[key], reverse=sort.startswith("-"))
+        with_value.sort(key=lambda record: record[key], reverse=falling)
         records = with_value + without
     show(Table.of_records(records[:limit], columns), as_json)
     if len(records) > limit and not as_json:
