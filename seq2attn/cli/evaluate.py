@@ -157,7 +157,7 @@ def evaluate(
         if paired:
             show(paired_table(measured), as_json)
         else:
-            _print(measured, as_json, as_ensemble=models.as_ensemble)
+            _print(measured, as_json)
     if latex:
         seeds = {trained.name: trained.config.seed for trained in loaded}
         # an ensemble has no seed: each of its runs has one
@@ -192,17 +192,14 @@ def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) ->
         say(f"{trained.name} was trained on this file: the rates show how well it remembers")
 
 
-def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bool) -> None:
+def _print(measured: Mapping[str, Evaluation], as_json: bool) -> None:
     """Print evaluations as JSON, or on a terminal as tables, several side by side, or in a pipe as
     a line for each number.
 
-    measured: by the name of the run. as_ensemble: True if the runs are one model, with one
-        evaluation.
+    measured: by the name of the run.
     """
     if as_json:
         records = [evaluation.to_json(name) for name, evaluation in measured.items()]
-        if as_ensemble:  # there is one record
-            records[0]["ensemble"] = True
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
         rows = []
@@ -215,8 +212,5 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
     else:
         ((name, evaluation),) = measured.items()
         # of a file, the title of the table of error rates names the run
-        title = name if evaluation.data else ""
-        if as_ensemble:
-            title = f"ensemble of {name} (probabilities averaged)"
-        for table in evaluation.tables(title):
+        for table in evaluation.tables(name if evaluation.data else ""):
             table.show()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 from collections import Counter
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 
     Named = tuple[str, Answer | None]  # with the name of the run
 
+
+MOST_TOGETHER = 1_000  # lines of standard input that are read before they are answered
 
 Given = Annotated[
     list[str],
@@ -81,8 +82,7 @@ def predict(
 
     A run on pairs of strings prints source and output, separated by a tab, and standard input (-)
     may also be a file of pairs. A line of it that the model cannot read gets an empty line as its
-    answer. --json prints an object for one string, a list for several, and an object per line for
-    standard input.
+    answer. --json prints an object per line.
 
     Examples:
 
@@ -94,18 +94,19 @@ def predict(
     """
     runs = find_runs(models.runs_dir, names)
     several = len(runs) > 1 and not models.as_ensemble
-    _check_options(texts, shown, several=several, ideal=ideal, heat=heat)
+    _check_options(texts, shown, several=several, ideal=ideal)
     heat = heat or ("colour" if on_terminal() else "none")
     loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
     answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
     if shown.plot:
         answers = list(answers)  # kept for the figure, instead of printed as they are computed
-    if shown.as_json:
-        _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
-    else:
-        for name, answer in answers:
+    for name, answer in answers:
+        if not shown.as_json:
             _print(answer, name if several else "", heat, ranked=n_best is not None)
+        elif answer is not None:
+            of_run = {"run": name} if len(runs) > 1 else {}
+            write_json({**of_run, **answer.to_json()}, indent=None)
     if shown.plot:
         from seq2attn.plotting.attention import attention_figure
 
@@ -113,9 +114,7 @@ def predict(
         save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
-def _check_options(
-    texts: list[str], shown: Shown, *, several: bool, ideal: bool, heat: str | None
-) -> None:
+def _check_options(texts: list[str], shown: Shown, *, several: bool, ideal: bool) -> None:
     """Raise `Seq2AttnError` for options that do not go together.
 
     several: True if several models answer.
@@ -127,8 +126,6 @@ def _check_options(
         )
     if ideal and not shown.plot:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
-    if heat and shown.as_json:
-        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
     if shown.plot and texts == ["-"]:
         raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
 
@@ -167,20 +164,14 @@ def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[A
             continue
         answered += 1
         unseen.update(task.source_vocabulary.unseen(answer.source))
-        length = len(answer.source_symbols)
-        if predictor.source_eos:
-            length -= 1  # <eos> does not count
-        if not task.is_trained(length):
-            untrained += 1
+        length = len(answer.source_symbols) - predictor.source_eos  # <eos> does not count
+        untrained += not task.is_trained(length)
     if unseen:
         symbols = [repr(symbol) for symbol, _ in unseen.most_common()]
         say(f"symbols that the training file lacks, read as <unk>: {first_of(symbols)}")
     if untrained:
-        which = "the string has" if answered == 1 else f"{untrained:,} of {answered:,} strings have"
-        say(
-            f"{which} a length never seen in training "
-            f"(trained: {task.min_length} to {task.max_length} symbols)"
-        )
+        trained = f"(trained: {task.min_length} to {task.max_length} symbols)"
+        say(f"of a length never seen in training {trained}: {untrained:,} of {answered:,} strings")
     if refused:
         say(f"no answer to {refused:,} of {answered + refused:,} lines of standard input")
         raise typer.Exit(2)
@@ -190,50 +181,42 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
     """Yield the answer to each text, or if the only one is `-`, to each line of standard input;
     None for a line that the model cannot read.
     """
-    predict = functools.partial(predictor.predict, keep_weights=keep_weights)
     if texts != ["-"]:
-        yield from predict(texts)
-    elif sys.stdin is None:
+        yield from predictor.predict(texts, keep_weights=keep_weights)
+        return
+    if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
-    elif sys.stdin.isatty():
+    typed = sys.stdin.isatty()
+    if typed:
         say("Type one string per line. Ctrl-D ends.")
-        for source in _standard_input(predictor):
+    together = 1 if typed else MOST_TOGETHER  # each is answered before the next is typed
+    sources = _standard_input(predictor)
+    while block := list(itertools.islice(sources, together)):
+        readable = [source for source in block if source is not None]
+        answers = predictor.predict(readable, keep_weights=keep_weights)
+        for source in block:
             if source is not None:
-                yield from predict([source])  # each is answered before the next is typed
-    else:
-        # `predict` reads a block of sources ahead, to answer them together; the refused lines
-        # between them, which it does not get, are put back in their places: `tee` keeps what is
-        # read ahead.
-        sources, ahead = itertools.tee(_standard_input(predictor))
-        answers = predict(source for source in ahead if source is not None)
-        for source in sources:
-            yield None if source is None else next(answers)
+                yield next(answers)
+            elif not typed:  # a mistake can be typed again
+                yield None
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
-    """Yield the source in each line of standard input; None, after a message, for a line that the
-    model cannot read. A message on a line that is typed needs no number, since it comes at once; of
-    those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines
-    before the last source were left out, since they have no source.
+    """Yield the source in each line of standard input that has one; None, after a message, for a
+    line that the model cannot read. Of the messages on lines that nobody types, only the first
+    `MAX_NAMES` are shown.
     """
-    typed = sys.stdin.isatty()
-    refused = last = 0
-    left_out: list[str] = []  # numbers of lines
+    refused = 0
     for number, source in predictor.task.sources(_lines()):
-        left_out += map(str, range(last + 1, number))  # those between the last source and this
-        last = number
         try:
             predictor.read(source)  # raises if the model cannot read it
             yield source
         except Seq2AttnError as error:
             refused += 1
-            if not typed:
+            if refused <= MAX_NAMES or sys.stdin.isatty():
                 error.message = f"line {number} of standard input: {error.message}"
-            if typed or refused <= MAX_NAMES:
                 print_error(error)
             yield None
-    if left_out:
-        say(f"lines without a source (header, comments, blank): {first_of(left_out)}")
 
 
 def _lines() -> Iterator[str]:
@@ -244,28 +227,6 @@ def _lines() -> Iterator[str]:
         yield line.strip("\ufeff\r\n")
         if not line.endswith("\n"):
             return
-
-
-def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
-    """Write answers as JSON: as a list, or each on a line of its own as soon as it is there. A line
-    that the model cannot read, whose answer is None, is left out. With `several` models, or an
-    ensemble, each answer has the name of its run.
-    """
-    records = []
-    for name, answer in answers:
-        if answer is None:
-            continue
-        record = answer.to_json()
-        if models.as_ensemble:
-            record = {"run": name, "ensemble": True, **record}
-        elif several:
-            record = {"run": name, **record}
-        if as_list:
-            records.append(record)
-        else:
-            write_json(record, indent=None)
-    if records:
-        write_json(records, indent=None)
 
 
 def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None:
@@ -303,7 +264,6 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
     """
     from rich.text import Text
 
-    from seq2attn.inference.predictor import LONGEST_WITH_WEIGHTS
     from seq2attn.plotting.cells import heat_map, legend
 
     console = stdout()
@@ -315,10 +275,7 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
     if answer.map is None:
-        why = "a model with the score none has no attention"
-        if len(answer.source_symbols) > LONGEST_WITH_WEIGHTS:
-            why = "the string is too long"
-        say(f"no map: {why}")
+        say("no map: the model has no attention, or the string is too long")
         return
     drawn = heat_map(answer.map, console, digits=digits)
     if drawn is None:
