@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from seq2attn.config import Config
 
 MOST_SYMBOLS = 200  # of a vocabulary, for people
-WIDEST = 50  # line of a config that is never broken beside its meaning
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -65,13 +64,7 @@ def list_names(
         _, registry = KINDS[name]
         for entry in registry:
             _, *options = entry.options.model_fields  # the first is the part's name
-            # None, as a column without any synonyms or options is not shown to people
-            about = {
-                "kind": name,
-                "synonyms": entry.synonyms or None,
-                "options": options or None,
-            }
-            records.append({**vars(entry), **about})
+            records.append({**vars(entry), "kind": name, "options": options})
     title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # names a config's key
     show(Table.of_records(records, COLUMNS, title), as_json)
 
@@ -99,18 +92,10 @@ def config(
         if not shipped.startswith("experiments/"):  # these are not configs
             # (without the folder, a file of the user's might be found)
             text = find_config(f"configs/{shipped}").read_text("utf-8")
-            rows.append({"config": shipped, "about": _first_sentence(text)})
+            comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+            first_sentence, *_ = comments.split(". ")
+            rows.append({"config": shipped, "about": first_sentence.removesuffix(".")})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a config file's comments, without its full stop. It ends at a
-    full stop with a blank behind it, but not before a number, as in "et al. 2023"; otherwise where
-    the comments end.
-    """
-    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-    first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)
-    return first
 
 
 def inspect(
@@ -124,8 +109,8 @@ def inspect(
 ) -> None:
     """Show a config, with every key explained, and the model's parameter counts.
 
-    For a task that reads files, also show those files and the vocabularies learned from them. In a
-    pipe, the output is YAML that `train --config` accepts.
+    For a task that reads files, also show those files and the vocabularies learned from them. The
+    output is YAML that `train --config` accepts.
 
     Examples:
 
@@ -150,14 +135,8 @@ def inspect(
         return
 
     # as YAML, in which everything that does not belong to the config is a comment
-    lines = list(_explained(config))
-    if on_terminal():
-        # A long line, such as a list of lengths, has to be broken to leave room for its meaning.
-        is_narrow = all(len(line) <= WIDEST for line, _ in lines)
-        Table([Column("config", whole=is_narrow), Column("meaning")], lines).show()
-    else:
-        for line, meaning in lines:
-            print(f"{line:<40}  # {meaning}" if meaning else line)
+    for line in _explained(config):
+        print(line)
     for name, value in (learned or {}).items():
         more = ""
         if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:  # of a vocabulary
@@ -195,9 +174,8 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
     return task.learned(), parameter_ledger(build_model(config, task))
 
 
-def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a config's section as YAML, with the meaning of its key. The lines below a
-    key that hold the items of its list have an empty meaning.
+def _explained(section: BaseModel, indent: str = "") -> Iterator[str]:
+    """Yield the keys of a config's section as YAML, each below its meaning.
 
     indent: the blanks before each line.
     """
@@ -205,16 +183,15 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
 
     values = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
-        meaning = " ".join((field.description or "").split())
+        if field.description:
+            yield f"{indent}# {' '.join(field.description.split())}"
         if isinstance(values[name], dict):
             below = getattr(section, name)
             if isinstance(below, tuple):  # a list of one part, which is written as that part
                 (below,) = below
-            yield f"{indent}{name}:", meaning
+            yield f"{indent}{name}:"
             yield from _explained(below, f"{indent}  ")
         else:
             # a width that no line has: a long text stays on the line of its key
-            line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
-            yield indent + line, meaning
-            for item in items:
-                yield indent + item, ""
+            lines = write_yaml({name: values[name]}, width=10**6).splitlines()
+            yield from (indent + line for line in lines)

@@ -274,7 +274,9 @@ class Config(Section):
     model: Annotated[RecurrentConfig | TransformerConfig, ARCHITECTURES] = RecurrentConfig()
     """the encoder-decoder"""
     training: TrainingConfig = TrainingConfig()
+    """how the model is trained"""
     evaluation: EvaluationConfig = EvaluationConfig()
+    """the defaults of `eval`, and what training reports"""
 
     def __reduce__(self) -> Any:
         """Pickle the plain values: the classes of options are made at run time."""

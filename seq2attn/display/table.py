@@ -199,7 +199,7 @@ class Table:
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
             # a table without rows keeps its headings
-            empty = cells and all(cell in (None, "") for cell in cells)
+            empty = cells and all(cell in (None, "", [], ()) for cell in cells)
             if column.heading and not empty:
                 texts = [text_of(cell, column.form) for cell in cells]
                 columns.append(_Texts(column, printable(column.heading), texts))
