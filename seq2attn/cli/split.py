@@ -1,5 +1,6 @@
 """`seq2attn split`"""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +27,8 @@ Folder = Annotated[
 ]
 FOUND = ("header", "source_separator", "target_separator", "features_separator")
 """what the pairs themselves tell, unless it is set"""
-SMALL = 3_000
-MEDIUM = 30_000
-"""the most pairs that these recipes are for"""
+RECIPES = {"small": 3_000, "medium": 30_000, "large": sys.maxsize}
+"""recipe -> the most pairs that it is for"""
 
 
 def split(
@@ -95,10 +95,7 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
     """Return the pairs (source, answer) of the lines with these numbers: a line with several
     answers has several.
     """
-    pairs: list[Pair] = []
-    for number in numbers:
-        pairs += file.parsed.rows[number]
-    return pairs
+    return [pair for number in numbers for pair in file.parsed.rows[number]]
 
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
@@ -113,18 +110,14 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
     task = dict(load_config(values, overrides).task)
     form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
-    loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
     options = " ".join(overrides)
-    # a key may also stand in an option's value, as in task={header: true}
-    unset = [name for name in FOUND if name not in options]
-    for oddity in oddities(loaded.pairs, form):
+    for oddity in oddities(load_pairs(file, form).pairs, form):
         for name, value in oddity.changes.items():  # fields of the format that would end it
-            if oddity.sure and name in unset:
+            # (a key may also stand in an option's value, as in task={header: true})
+            if oddity.sure and name in FOUND and name not in options:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
-    if not found:
-        return loaded, form
     form = replace(form, **found)
     return load_pairs(file, form), form
 
@@ -136,11 +129,7 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     for oddity in oddities(train, form):
         if oddity.sure:  # otherwise `train` would warn of it
             form = replace(form, **oddity.changes)
-    recipe = "large"
-    if len(train) <= SMALL:
-        recipe = "small"
-    elif len(train) <= MEDIUM:
-        recipe = "medium"
+    recipe = next(name for name, most in RECIPES.items() if len(train) <= most)
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
     changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
     # always set, since the recipes set another separator than the usual one
