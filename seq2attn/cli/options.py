@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperCommand
 
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
@@ -29,19 +29,7 @@ VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].
 
 
 class Command(TyperCommand):
-    """A command whose options in `VARIADIC` take several words, and whose help names arguments as
-    other programs do: `TEXT...` instead of `{TEXT}... <list[str]>`.
-    """
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        for parameter in self.params:
-            if isinstance(parameter, TyperArgument):
-                parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line. What is not in brackets is required."""
-        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+    """A command whose options in `VARIADIC` take several words."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first line of its help, which a list of commands wraps instead of cutting."""
