@@ -32,6 +32,10 @@ def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
         assert [(row[1], float(row[2])) for row in found] == best
 
 
+def test_a_length_penalty_alone_asks_for_a_beam(cli, runs_copy):
+    assert len(cli("predict abc --length-penalty 1 --json").json["hypotheses"]) == 5
+
+
 def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
     record = cli("eval --beam 4 --lengths 1 2 --samples 40 --json").json
     assert not (runs_copy / "tiny/evaluations").exists()

@@ -17,13 +17,12 @@ from seq2attn.cli.options import (
     RunArgument,
     RunsDir,
     Samples,
-    command,
+    Shown,
     find_runs,
-    group,
     option,
     run_names,
+    save_figure,
 )
-from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
@@ -58,14 +57,7 @@ Target = Annotated[int, option("N", "Number of output positions, L.", "--target"
 Draws = Annotated[int, option("N", "Number of random draws.", min=2, max=10**7)]
 Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**63 - 1)]
 
-analyze = group(
-    "analyze",
-    help="Measure attention before training, and whether it matters after.",
-    epilog="Start with:  seq2attn analyze variance",
-)
 
-
-@command(analyze)
 def variance(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
@@ -99,7 +91,6 @@ def variance(
     _present("variance", result, shown)
 
 
-@command(analyze)
 def saturation(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
@@ -125,7 +116,6 @@ def saturation(
     _present("saturation", result, shown)
 
 
-@command(analyze)
 def gradient(
     scales: Annotated[
         list[float], option("C...", "Standard deviations of the scores.", min=1e-6, max=1e6)
@@ -153,7 +143,6 @@ def gradient(
     _present("gradient", result, shown)
 
 
-@command(analyze)
 def entropy(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = ENTROPY_WIDTHS,
@@ -183,7 +172,6 @@ def entropy(
     _present("entropy", result, shown)
 
 
-@command(analyze)
 def ledger(
     scores: Scores = ALL_SCORES,
     batch: Annotated[int, option("N", "Number of sequences, B.", "--batch", "-B", min=1)] = 64,
@@ -212,7 +200,6 @@ def ledger(
     _present("ledger", result, shown)
 
 
-@command(analyze)
 def masks(
     source: Source = 12,
     target: Target = 12,
@@ -235,7 +222,6 @@ def masks(
     _present("masks", window_masks(source, target, radius), shown)
 
 
-@command(analyze)
 def importance(
     name: RunArgument = None,
     frozen: Annotated[

@@ -1,27 +1,149 @@
 """The application: its commands, and the place where errors become messages and exit codes."""
 
 import contextlib
+import inspect
 import io
 import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperCommand
 
 from seq2attn import __version__
-from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
-from seq2attn.cli.analyze import analyze
-from seq2attn.cli.options import command, group
+from seq2attn.cli import (
+    analyze,
+    check,
+    compare,
+    configs,
+    evaluate,
+    pages,
+    predict,
+    runs,
+    split,
+    train,
+)
 from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.text import sentence
 
+# ---- what commands are made of ----
+
+VARIADIC = {"--lengths": "[0-9][0-9,-]*", "--families": "[a-z_,]+"}
+VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].*")
+"""options that take several values -> what a value after the first looks like: after the lengths of
+`eval`, the name of a run may follow"""
+
+
+class Command(TyperCommand):
+    """A command whose options in `VARIADIC` take several words."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first line of its help, which a list of commands wraps instead of cutting."""
+        return (self.help or "").partition("\n")[0]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command, and return what the base class returns. An error of
+        Typer's gets the context `ctx`, which says of which command it is.
+        """
+        # Only options that take several values here (`multiple`): `--keys` takes one in another
+        # command. One name of each option is enough: those in VARIADIC have no other.
+        flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
+        try:
+            return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
+        except typer.TyperException as error:
+            error.ctx = ctx  # type: ignore[attr-defined]  # some errors lack it
+            raise
+
+
+def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
+    """Turn `["--lengths", "3", "5", "--json"]` into `["--lengths", "3", "--lengths", "5",
+    "--json"]`, which Typer can parse.
+
+    The word after a flag is its value; later words are values only if they look like one.
+    """
+    result: list[str] = []
+    flag = ""  # the flag of `flags` whose values are being read
+    for index, word in enumerate(args):
+        name = word.partition("=")[0]  # of `--lengths=3`, too
+        if word == "--":  # what follows are arguments, whatever they look like
+            return result + args[index:]
+        if flag and result[-1] == flag:
+            pass  # its value, whatever it looks like
+        elif flag and re.fullmatch(VARIADIC[flag], word, re.DOTALL):
+            result.append(flag)
+        else:
+            flag = name if name in flags else ""
+        result.append(word)
+    return result
+
+
+def group(name: str, **settings: Any) -> typer.Typer:
+    """Make a group of commands with plain help: with Rich's panels, help would take half as long
+    again to appear. settings: further ones of `typer.Typer`.
+    """
+    return typer.Typer(
+        name=name,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **settings,
+    )
+
+
+def command(application: typer.Typer, function: Callable[..., None], name: str = "") -> None:
+    """Make a function a command of a group. A dataclass among its parameters stands for its fields,
+    an option each.
+
+    name: of the command; by default that of the function.
+    """
+    application.command(name or None, cls=Command)(_with_fields(function))
+
+
+def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for Typer, which makes an option of each parameter: in place of a parameter
+    whose type is a dataclass it has the fields of that class. Called with these, it makes the
+    dataclass, and calls the command's `function` with it.
+    """
+    parameters: dict[str, inspect.Parameter] = {}
+    dataclasses: dict[str, Any] = {}  # parameter -> class
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            dataclasses[name] = kind
+            parameters |= inspect.signature(kind, eval_str=True).parameters
+        else:
+            parameters[name] = parameter
+
+    def run(**values: Any) -> None:
+        for name, kind in dataclasses.items():
+            of_fields = {field.name: values.pop(field.name) for field in fields(kind)}
+            values[name] = kind(**of_fields)
+        function(**values)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    # keyword-only, since among others none without a default may follow one that has a default
+    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters.values()]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return run
+
+
+# ---- the commands ----
+
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
-COMMANDS: dict[str, Any] = {
+analysis = group(
+    "analyze",
+    help="Measure attention before training, and whether it matters after.",
+    epilog="Start with:  seq2attn analyze variance",
+)
+plot = group("plot", help="Draw a run's accuracy or attention through training.")
+COMMANDS: dict[str, Callable[..., None]] = {
     "train": train.train,
     "eval": evaluate.evaluate,
     "predict": predict.predict,
@@ -37,9 +159,21 @@ COMMANDS: dict[str, Any] = {
     "export": pages.export,
 }
 for name, function in COMMANDS.items():
-    command(app, name)(function)
-app.add_typer(analyze)
-app.add_typer(pages.plot)
+    command(app, function, name)
+for function in (
+    analyze.variance,
+    analyze.saturation,
+    analyze.gradient,
+    analyze.entropy,
+    analyze.ledger,
+    analyze.masks,
+    analyze.importance,
+):
+    command(analysis, function)
+for function in (pages.accuracy, pages.attention):
+    command(plot, function)
+app.add_typer(analysis)
+app.add_typer(plot)
 
 
 def _print_version(requested: bool) -> None:

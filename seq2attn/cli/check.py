@@ -10,7 +10,6 @@ import typer
 from seq2attn import parts
 from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, LoadedPlugins, Texts, argument, option
-from seq2attn.cli.outputs import show
 from seq2attn.display.console import say
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError, unknown
@@ -168,7 +167,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
         kind, _, name = part.partition("/")
         for rule, reason in check_part(CHECKED[kind].kind, name).items():
             rows.append({"kind": kind, "name": name, "rule": rule, "result": reason or "passed"})
-    show(Table.of_records(rows), as_json)
+    Table.of_records(rows).show(as_json)
     # a straight-through gradient is not that of what the part computes, so no rule compares it
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
@@ -203,7 +202,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
-    show(Table.of_records(rows), as_json)
+    Table.of_records(rows).show(as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
         names = ", ".join(different)

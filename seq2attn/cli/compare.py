@@ -12,6 +12,8 @@ from seq2attn.cli.options import (
     AsJson,
     Device,
     Families,
+    Force,
+    Latex,
     Lengths,
     LoadedPlugins,
     Overrides,
@@ -19,16 +21,12 @@ from seq2attn.cli.options import (
     Samples,
     Texts,
     argument,
-    option,
-    stop,
-)
-from seq2attn.cli.outputs import (
-    Force,
-    Latex,
     check_figure,
     check_latex,
+    option,
     save_figure,
     save_latex,
+    stop,
 )
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.results.metrics import METRICS

@@ -7,8 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument, run_names
-from seq2attn.cli.outputs import show
+from seq2attn.cli.options import (
+    AsJson,
+    LoadedPlugins,
+    Overrides,
+    RunsDir,
+    argument,
+    run_names,
+)
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
@@ -66,7 +72,7 @@ def list_names(
             _, *options = entry.options.model_fields  # the first is the part's name
             records.append({**vars(entry), "kind": name, "options": options})
     title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # names a config's key
-    show(Table.of_records(records, COLUMNS, title), as_json)
+    Table.of_records(records, COLUMNS, title).show(as_json)
 
 
 def config(

@@ -11,20 +11,17 @@ from seq2attn.cli.options import (
     Data,
     Device,
     Families,
+    Force,
+    Latex,
     Lengths,
     Models,
     RunArguments,
     Samples,
-    find_runs,
-    option,
-)
-from seq2attn.cli.outputs import (
-    Force,
-    Latex,
     check_latex,
     check_output,
+    find_runs,
+    option,
     save_latex,
-    show,
     write_output,
 )
 from seq2attn.display.console import on_terminal, say, write_json
@@ -150,12 +147,12 @@ def evaluate(
     try:
         # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
         # how it decoded, and figures and reports that read it later take it for greedy decoding's.
-        if not (models.beam or models.as_ensemble):
+        if not (models.search() or models.as_ensemble):
             for trained in loaded:
                 save_evaluation(measured[trained.name], trained.run)
     finally:  # print the results even if they cannot be saved
         if paired:
-            show(paired_table(measured), as_json)
+            paired_table(measured).show(as_json)
         else:
             _print(measured, as_json)
     if latex:

@@ -9,6 +9,8 @@ import typer
 
 from seq2attn.cli.options import (
     CheckpointName,
+    FigurePath,
+    Force,
     Ideal,
     LoadedPlugins,
     Overrides,
@@ -16,16 +18,10 @@ from seq2attn.cli.options import (
     RunArguments,
     RunsDir,
     Texts,
-    command,
-    find_runs,
-    group,
-    option,
-)
-from seq2attn.cli.outputs import (
-    FigurePath,
-    Force,
     check_figure,
     check_output,
+    find_runs,
+    option,
     save_figure,
     write_output,
 )
@@ -180,10 +176,7 @@ def _write(path: Path, text: str) -> None:
 
 # ---- figures, from saved records: no model is loaded ----
 
-plot = group("plot", help="Draw a run's accuracy or attention through training.")
 
-
-@command(plot)
 def accuracy(
     file: FigurePath,
     *,
@@ -237,7 +230,6 @@ def accuracy(
     save_figure(accuracy_figure(results, scores, title), file)
 
 
-@command(plot)
 def attention(
     file: FigurePath,
     *,

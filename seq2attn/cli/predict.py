@@ -16,11 +16,12 @@ from seq2attn.cli.options import (
     Ideal,
     Models,
     RunOptions,
+    Shown,
     argument,
     find_runs,
     option,
+    save_figure,
 )
-from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import (
     on_terminal,
     print_error,

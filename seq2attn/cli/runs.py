@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from seq2attn.cli.options import AsJson, RunsDir, option
-from seq2attn.cli.outputs import show
 from seq2attn.display.console import say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import unknown
@@ -65,7 +64,7 @@ def runs(
         without = [record for record in records if record[key] is None]
         with_value.sort(key=lambda record: record[key], reverse=falling)
         records = with_value + without
-    show(Table.of_records(records[:limit], columns), as_json)
+    Table.of_records(records[:limit], columns).show(as_json)
     if len(records) > limit and not as_json:
         say(f"{len(records) - limit:,} more; raise --limit to see them")
 

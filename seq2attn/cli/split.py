@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from seq2attn.cli.options import Overrides, argument, option
-from seq2attn.cli.outputs import Force, check_output, write_output
+from seq2attn.cli.options import Force, Overrides, argument, check_output, option, write_output
 from seq2attn.data import splitting
 from seq2attn.data.format import Format, Pair
 from seq2attn.data.pairs import PairFile, load_pairs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import on_terminal, printable, say, stdout
+from seq2attn.display.console import on_terminal, printable, say, stdout, write_json
 from seq2attn.text import first_of
 
 if TYPE_CHECKING:
@@ -135,10 +135,13 @@ class Table:
         rows = [[record[column.name] for column in columns] for record in records]
         return cls(columns, rows, title, notes)
 
-    def show(self) -> None:
+    def show(self, as_json: bool = False) -> None:
         """Print the table on a terminal, with notes on standard error; in a pipe, print
-        tab-separated lines without the notes.
+        tab-separated lines without the notes; print JSON if that is wanted.
         """
+        if as_json:
+            write_json(self.records())
+            return
         if not on_terminal():
             for line in self.tsv():
                 print(line)
