@@ -139,7 +139,7 @@ MISTAKES = f"""
 evl | No such command 'evl' | See: seq2attn --help
 eval --samples 0 | Invalid value for '--samples' | See: seq2attn eval --help
 train --threads 300 | Invalid value for '--threads' | See: seq2attn train --help
-analyze variance --query-sd -1 | Invalid value for '--query-sd' | See: 
+analyze variance --query-mean x | Invalid value for '--query-mean' | See: 
 eval --smaples 5 | No such option: --smaples | --samples | See: seq2attn eval --help
 predict | Missing argument 'TEXT' | For example: seq2attn predict | See: seq2attn predict --help
 plot accuracy | Missing option '--plot' | For example: seq2attn plot accuracy
@@ -189,10 +189,10 @@ predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
 predict abc '' | the string is empty | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
-check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
+check mine.py:Mine | unknown part 'mine.py:Mine'; | an attention in a file: --attention FILE:NAME
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
-check score/none | 'score/none' cannot be checked: it has no class, or it reads files
-check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
+check score/none | unknown part 'score/none'
+check score/dto | unknown part 'score/dto'; did you mean 'score/dot'? allowed: score/dot,
 inspect tinny | no run 'tinny' in runs; did you mean 'tiny'? | `seq2attn config` lists the configs
 runs --runs-dir good.yaml | {NOT_A_FOLDER}
 eval --runs-dir good.yaml | {NOT_A_FOLDER}
@@ -297,7 +297,6 @@ report -r mine | No such option: -r | For example: seq2attn report scaled-001 | 
 config pairs/smal | pairs/smal: no such file | There are: configs/pairs/small.yaml,
 config ../x | ../x: no such file | There are:
 check dot --expect 's + k' | name 'k' is not defined
-check dot --expect s --expect dot | several scores are for several names of --attention
 {PAGE} to.txt | a page's file name ends with .html
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page

@@ -51,7 +51,6 @@ Scores = Annotated[
 Widths = Annotated[list[int], option("D...", "Widths of queries and keys.", min=1, max=65_536)]
 Keys = Annotated[int, option("N", "Number of keys, S.", "--keys", "-S", min=2, max=4_096)]
 Mean = Annotated[float, option("X", "Mean of each component.")]
-Deviation = Annotated[float, option("X", "Standard deviation of each component.", min=0)]
 Source = Annotated[int, option("N", "Number of source positions, S.", "--source", "-S", min=1)]
 Target = Annotated[int, option("N", "Number of output positions, L.", "--target", "-L", min=1)]
 Draws = Annotated[int, option("N", "Number of random draws.", min=2, max=10**7)]
@@ -62,9 +61,7 @@ def variance(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
     query_mean: Mean = 0.0,
-    query_sd: Deviation = 1.0,
     key_mean: Mean = 0.0,
-    key_sd: Deviation = 1.0,
     samples: Draws = 20_000,
     seed: Seed = 0,
     plugin: LoadedPlugins = None,
@@ -73,9 +70,9 @@ def variance(
 ) -> None:
     """Compare the variance of a score over random queries s and keys h with its formula.
 
-    Components are normal and independent. The variance of a dot product is D (ss^2 sh^2 + ss^2 mh^2
-    + sh^2 ms^2), with means m and standard deviations s; scaling divides it by D. "off by" is the
-    distance from the formula in standard errors: it exceeds 3 by chance once in 370 times.
+    Components are normal and independent, with variance 1. The variance of a dot product is
+    D (1 + mh^2 + ms^2), with means ms and mh; scaling divides it by D. "off by" is the distance
+    from the formula in standard errors: it exceeds 3 by chance once in 370 times.
 
     Examples:
 
@@ -83,8 +80,7 @@ def variance(
     """
     from seq2attn.analysis.random_keys import Components, score_variance
 
-    _use_one_thread()
-    components = Components(query_mean, query_sd, key_mean, key_sd)
+    components = Components(query_mean=query_mean, key_mean=key_mean)
     result = score_variance(
         _names(scores), widths, samples=samples, seed=seed, components=components
     )
@@ -111,7 +107,6 @@ def saturation(
     """
     from seq2attn.analysis.random_keys import weight_saturation
 
-    _use_one_thread()
     result = weight_saturation(_names(scores), widths, keys=keys, samples=samples, seed=seed)
     _present("saturation", result, shown)
 
@@ -138,7 +133,6 @@ def gradient(
     """
     from seq2attn.analysis.random_keys import gradient_by_scale
 
-    _use_one_thread()
     result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
     _present("gradient", result, shown)
 
@@ -167,7 +161,6 @@ def entropy(
     """
     from seq2attn.analysis.random_keys import entropy_by_width
 
-    _use_one_thread()
     result = entropy_by_width(_names(scores), widths, keys=keys, samples=samples, seed=seed)
     _present("entropy", result, shown)
 
@@ -278,13 +271,6 @@ def _names(scores: Sequence[str]) -> list[str]:
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
     return names
-
-
-def _use_one_thread() -> None:
-    """Use one thread: the tensors are small, and sums are then the same on similar machines."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:
