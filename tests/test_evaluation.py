@@ -409,3 +409,9 @@ def test_how_many_strings_are_decoded_together():
     at_once = [recurrent.rows_at_once(length, all_steps=True) for length in lengths]
     assert at_once == [1024, 26, 1, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(799) == 32
+
+
+def test_the_help_of_eval_explains_every_metric_by_length(cli):
+    shown = cli("eval --help").check().out
+    lengths = [metric for metric in METRICS.values() if metric.heading and not metric.of_file]
+    assert [metric for metric in lengths if f"\n  {metric.heading:<24}" not in shown] == []

@@ -265,9 +265,9 @@ def _usage_error(error: Any) -> Seq2AttnError:
 
 
 def _suggest_settings(settings: Sequence[str]) -> None:
-    """Suggest the settings, each KEY=VALUE, that would mend an error: if the command that was
-    called takes --set, print it with them added. A command without --set, such as `eval`, reads
-    files as its run read its training files: then only say what such files need.
+    """Print the command line with the settings, each KEY=VALUE, that would mend an error, if its
+    command takes --set. A command without it, such as `eval`, reads files as its run read its
+    training files.
     """
     application: Any = typer.main.get_command(app)
     words: list[str] = []
@@ -276,8 +276,6 @@ def _suggest_settings(settings: Sequence[str]) -> None:
     # No error of a group, such as `plot`, has settings. So the first word names the command.
     if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
-    else:
-        say(f"A run reads files as it read its training files; such files need {shlex.join(words)}")
 
 
 def _prepare_streams() -> None:

@@ -1,6 +1,5 @@
 """`seq2attn eval`"""
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
@@ -56,57 +54,6 @@ class Strings:
     )
 
 
-def _columns() -> str:
-    """Return what the columns by length mean, as a paragraph of the help: a column's heading, and
-    its meaning from the 25th character on. `HELP` itself explains the error rates of files.
-    """
-    lines = ["\b"]  # tells Typer to leave the ends of these lines where they are
-    for metric in METRICS.values():
-        if metric.heading and not metric.of_file:
-            text = f"{metric.heading:<24}{metric.meaning}"
-            lines += textwrap.wrap(text, 74, subsequent_indent=" " * 24)
-    return "\n".join(lines)
-
-
-HELP = f"""Measure a run's accuracy at each string length.
-
-{_columns()}
-
-Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
-seen in training.
-
-Several runs are measured side by side. With --ensemble they are one model, which averages their
-probabilities. The results of an ensemble, or with --beam, are printed but not saved with the
-run. With a beam, all columns but the teacher-forced ones describe the beam's output.
-
-A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
-are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
-share of answers cut off at the longest output allowed, and exact match by source length.
-If a source has several right answers, any of them counts. A source on several lines is one
-word, as in published word error rates, or with --per token as many as it has lines.
-
---paired counts the words that only one of two runs has right, and tests whether that may be
-chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
-since the lines of a source share an answer.
-
---families measures other kinds of strings than random ones, such as one letter repeated, and
-prints exact match by family and length. --errors writes each wrong answer next to the right
-one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
-was added.
-
---latex writes a table for a paper: error rates with intervals and the differences of the runs
-from the first, or exact match by length.
-
-Examples:
-
-  seq2attn eval scaled-001 --lengths 3 5 7 10
-
-  seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
-
-  seq2attn eval gru lstm --data test.tsv --paired
-"""
-
-
 def evaluate(
     names: RunArguments = None,
     *,
@@ -121,10 +68,55 @@ def evaluate(
     device: Device = "auto",
     models: Models,
 ) -> None:
-    """Measure runs as the options say, and print the results. Those of a run that decoded greedily
-    are also saved with it.
+    """Measure a run's accuracy at each string length.
 
-    Checks all options before any work. `HELP` is the text of `seq2attn eval --help`.
+    \b
+    exact match             the whole string is right when the model reads its
+                            own output
+    teacher-forced          share of the characters that are right when the
+                            model is given the right previous ones, as papers
+                            usually report
+    alignment               share of the characters whose largest weight lies
+                            on the ideal source position
+    entropy                 of the attention weights, in nats, mean over the
+                            characters
+    characters              share of the target's characters that are right at
+                            their position
+    before the first error  share of the target's characters that precede the
+                            first wrong one
+
+    Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
+    seen in training.
+
+    Several runs are measured side by side. With --ensemble they are one model, which averages their
+    probabilities. The results of an ensemble, or with --beam, are printed but not saved with the
+    run. With a beam, all columns but the teacher-forced ones describe the beam's output.
+
+    A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
+    are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
+    share of answers cut off at the longest output allowed, and exact match by source length.
+    If a source has several right answers, any of them counts. A source on several lines is one
+    word, as in published word error rates, or with --per token as many as it has lines.
+
+    --paired counts the words that only one of two runs has right, and tests whether that may be
+    chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
+    since the lines of a source share an answer.
+
+    --families measures other kinds of strings than random ones, such as one letter repeated, and
+    prints exact match by family and length. --errors writes each wrong answer next to the right
+    one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
+    was added.
+
+    --latex writes a table for a paper: error rates with intervals and the differences of the runs
+    from the first, or exact match by length.
+
+    Examples:
+
+      seq2attn eval scaled-001 --lengths 3 5 7 10
+
+      seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
+
+      seq2attn eval gru lstm --data test.tsv --paired
     """
     check_latex(latex, force)
     if errors:
@@ -164,9 +156,6 @@ def evaluate(
         table = errors_table(evaluation)
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
-
-
-evaluate.__doc__ = HELP
 
 
 def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
