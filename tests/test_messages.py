@@ -423,10 +423,9 @@ def completed(monkeypatch, capsys, shell, words):
 @pytest.mark.parametrize(
     "line, offered",
     [
-        ("list w", ["windows"]),
         ("eval t", ["tiny"]),
-        ("eval --checkpoint ", ["best", "last"]),
-        ("eval --families pal", ["palindrome"]),
+        ("predict abc --run t", ["tiny"]),
+        ("train --resume ", ["tiny"]),
     ],
 )
 def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):

@@ -109,7 +109,7 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
         "batch_size: 2}"
     )
     cli(f"train -c {config} --name plain").check()
-    why = "no map: a model with the score none has no attention"
+    why = "no map: the model has no attention, or the string is too long"
     assert why in cli("predict a --run plain --map digits").check().err
     done = cli("predict a --run plain --plot x.png")
     assert done.code == 2

@@ -45,7 +45,6 @@ Scores = Annotated[
     option(
         "NAME...",
         "Score functions; `seq2attn list scores` shows them.",
-        autocompletion=parts.SCORES.names,
     ),
 ]
 Widths = Annotated[list[int], option("D...", "Widths of queries and keys.", min=1, max=65_536)]

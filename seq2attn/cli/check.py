@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -35,7 +34,6 @@ Names = Annotated[
     argument(
         "NAME",
         "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
-        autocompletion=lambda: list(_known()),
     ),
 ]
 Expect = Annotated[
@@ -121,10 +119,12 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:  # of a file; it need not be a registered part
+        from seq2attn.config.yaml_files import read_text
+
         files, attentions = _places(attention)
         options = {
-            "sizes": _literals(sizes),
-            "widths": _literals(widths),
+            "sizes": read_text(f"[{sizes or ''}]", "--sizes").value,
+            "widths": read_text(f"[{widths or ''}]", "--widths").value,
             "require": require or [],
             "allow": allow or [],
         }
@@ -284,17 +284,6 @@ def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         else:  # SCORE
             scores.update(dict.fromkeys(names, text))
     return scores
-
-
-def _literals(text: str | None) -> list[Any]:
-    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts."""
-    values: list[Any] = []
-    for word in text.split(",") if text else ():
-        try:
-            values.append(ast.literal_eval(word.strip()))
-        except (ValueError, SyntaxError, TypeError):  # TypeError: `{[]}`
-            values.append(word.strip())
-    return values
 
 
 def _examine(

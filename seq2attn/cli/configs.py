@@ -42,7 +42,7 @@ COLUMNS = [
 def list_names(
     kind: Annotated[
         str | None,
-        argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
+        argument("KIND", f"{', '.join(KINDS)}. Default: all."),
     ] = None,
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,

@@ -16,7 +16,6 @@ import typer
 from seq2attn.display.console import printable, say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, writing
-from seq2attn.parts import FAMILIES
 from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run, is_in_run, is_training
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ CheckpointName = Annotated[
     option(
         "best|last|step-N",
         "best (by validation), last, or step-N if training kept those weights.",
-        autocompletion=lambda: ["best", "last"],
     ),
 ]
 LoadedPlugins = Annotated[
@@ -124,7 +122,6 @@ Families = Annotated[
         "NAME...",
         "Kinds of strings: all, or some of those that `seq2attn list families` shows. Default: "
         "those of the config; `random` unless set.",
-        autocompletion=FAMILIES.names,
         callback=_check,
     ),
 ]

@@ -3,7 +3,7 @@ and figures.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ from seq2attn.cli.options import (
 )
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
+from seq2attn.runs.run import DEFAULT_ROOT
 from seq2attn.text import first_of, quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
@@ -210,23 +210,21 @@ def accuracy(
     runs = find_runs(runs_dir, names)
     # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
     scores = [str(run.status().score) for run in runs]
-    if not by_length:
-        curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}
-        for name, evaluations in curves.items():
-            if not evaluations:
-                raise Seq2AttnError(f"run {name!r} has no evaluation yet")
-        save_figure(accuracy_curves_figure(curves, scores), file)
-        return
-    results = {}
-    sources = []  # where results are from, in words: an `eval`, or a step of training
+    found: dict[str, Any] = {}
     for run in runs:
-        latest = latest_by_length(run)
-        if latest is None:
-            hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
-            raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
-        source, results[run.name] = latest
-        sources.append(source)
-    title = f"{first_of(list(results))}: {', '.join(dict.fromkeys(sources))}"
+        metrics = (
+            latest_by_length(run) if by_length else read_metrics(run, losses=False).evaluations
+        )
+        if not metrics:
+            raise Seq2AttnError(f"run {run.name!r} has no evaluation yet")
+        found[run.name] = metrics
+    if not by_length:
+        save_figure(accuracy_curves_figure(found, scores), file)
+        return
+    # where results are from, in words: an `eval`, or a step of training
+    sources = dict.fromkeys(source for source, _ in found.values())
+    results = {name: evaluation for name, (_, evaluation) in found.items()}
+    title = f"{first_of(list(results))}: {', '.join(sources)}"
     save_figure(accuracy_figure(results, scores, title), file)
 
 
@@ -266,8 +264,7 @@ def attention(
             raise Seq2AttnError(
                 f"run {run.name!r} has no recorded attention for {quoted(text)}; "
                 f"recorded: {', '.join(recorded)}",
-                hint=f"For any string: seq2attn predict STRING --run {run.name}"
-                f"{runs_dir_option(runs_dir)} --plot FILE",
+                hint="For any string: seq2attn predict STRING --plot FILE",
             )
     chosen = [recorded.index(text) for text in strings or recorded]  # which maps of each step
     drawn = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]

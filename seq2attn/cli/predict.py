@@ -95,7 +95,15 @@ def predict(
     """
     runs = find_runs(models.runs_dir, names)
     several = len(runs) > 1 and not models.as_ensemble
-    _check_options(texts, shown, several=several, ideal=ideal)
+    if texts == ["-"] and several:
+        raise Seq2AttnError(
+            "standard input is answered by one run, or with --ensemble by several as one model",
+            hint="Call predict once for each run.",
+        )
+    if ideal and not shown.plot:
+        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
+    if shown.plot and texts == ["-"]:
+        raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
     heat = heat or ("colour" if on_terminal() else "none")
     loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
@@ -115,22 +123,6 @@ def predict(
         save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
-def _check_options(texts: list[str], shown: Shown, *, several: bool, ideal: bool) -> None:
-    """Raise `Seq2AttnError` for options that do not go together.
-
-    several: True if several models answer.
-    """
-    if texts == ["-"] and several:
-        raise Seq2AttnError(
-            "standard input is answered by one run, or with --ensemble by several as one model",
-            hint="Call predict once for each run.",
-        )
-    if ideal and not shown.plot:
-        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
-    if shown.plot and texts == ["-"]:
-        raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
-
-
 def _answers_in_turn(
     models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
 ) -> Iterable[Named]:
@@ -139,7 +131,7 @@ def _answers_in_turn(
     run. An answer is None for a line of standard input that the model cannot read.
     """
     of_each = []
-    for trained in models:  # one, if standard input is read: `_check_options` refuses several
+    for trained in models:  # one, if standard input is read: `predict` refuses several
         answers = _answers(trained.predictor, texts, keep_weights)
         of_each.append(_noted(answers, trained.predictor))
     # strict: each of them is run to its end, where `_noted` says what it counted
