@@ -1,6 +1,4 @@
-"""The progress of one training or of many: bars on a terminal, lines in a pipe, one line in a
-notebook, or nothing.
-"""
+"""The progress of one training or of many: bars on a terminal, lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -78,9 +76,8 @@ def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> 
         return Display()
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
-    if "ipykernel" in sys.modules:  # in a notebook
-        return Line()
-    return Lines(seconds) if wanted else Display()
+    in_notebook = "ipykernel" in sys.modules
+    return Lines(seconds) if wanted or in_notebook else Display()
 
 
 class Lines(Display):
@@ -108,7 +105,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation(line)  # prints the line; in a notebook it replaces the last one
+            self.evaluation(line)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -116,25 +113,6 @@ class Lines(Display):
 
     def say(self, text: str, style: str = "dim") -> None:
         say(text, style)
-
-
-class Line(Lines):
-    """In a notebook, a single one of these lines, which the next replaces; ends stay."""
-
-    _shown: Any = None
-
-    def evaluation(self, text: str) -> None:
-        """Show a text in place of the last one: the first call makes an output of the notebook's
-        cell, and keeps its handle, by which later calls change it.
-        """
-        import IPython.display
-
-        ipython: Any = IPython.display  # it has no types
-        content = {"text/plain": text}
-        if self._shown is None:
-            self._shown = ipython.display(content, raw=True, display_id=True)
-        else:
-            self._shown.update(content, raw=True)
 
 
 class Bars(Display):
