@@ -105,8 +105,6 @@ def load(
         if not isinstance(one, str | Run | None):
             raise Seq2AttnError(f"load takes runs, or their names; found a {type(one).__name__}")
         runs.append(one if isinstance(one, Run) else find_run(root, one))
-    if not runs:
-        raise Seq2AttnError("load takes a run, or several for an ensemble; found an empty list")
     return load_ensemble(runs, checkpoint, device)
 
 
@@ -175,11 +173,6 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
 
     loaded = load_plugins(plugins)
-    if not isinstance(experiment, str | Path | None):
-        raise Seq2AttnError(
-            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
-            "without a file, give configs=[...] and vary=[...]"
-        )
     file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
     # `vary` is checked as overrides are: a single text becomes a list

@@ -42,13 +42,13 @@ def weight_colour(weight: float) -> tuple[int, int, int]:
     interpolated between the colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside
     has the colour of the nearer end.
     """
-    import numpy  # not at the top: `--help` does not wait for it
-
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
-    channels = []
-    for channel in zip(*CIVIDIS, strict=True):  # all reds, then greens, then blues
-        channels.append(round(numpy.interp(position, range(len(CIVIDIS)), channel)))
-    red, green, blue = channels
+    below = min(int(position), len(CIVIDIS) - 2)
+    share = position - below
+    red, green, blue = (
+        round(low + share * (high - low))
+        for low, high in zip(CIVIDIS[below], CIVIDIS[below + 1], strict=True)
+    )
     return red, green, blue
 
 

@@ -109,16 +109,13 @@ class Registry:
             if getattr(entry.implementation, "__module__", "") == module:
                 del self._entries[name]
 
-    def get(self, name: str, *, unlisted: str = "") -> Entry:
+    def get(self, name: str) -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
         allowed names, if there is none.
-
-        unlisted: a name that the list leaves out, since the caller would refuse it.
         """
         entry = self._entries.get(name)
         if entry is None:
-            allowed = [known for known in self.names() if known != unlisted]
-            raise unknown(self.kind, name, allowed, self._entries.keys() - {unlisted})
+            raise unknown(self.kind, name, self.names(), self._entries)
         return entry
 
     def load(self, name: str) -> Any:

@@ -72,19 +72,13 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return an exception as `ValueError: the first line of its text`, or its class alone if it has
-    no text; at most `MAX_TEXT` characters. This works even if `str(error)` raises. For `exit()`,
-    and `input()` without anybody to type, return a sentence that says what was called.
+    no text; at most `MAX_TEXT` characters. This works even if `str(error)` raises.
     """
-    if isinstance(error, SystemExit):
-        code = "" if error.code is None else f" with the code {error.code!r}"
-        return f"exit() was called{code}"[:MAX_TEXT]
+    name = type(error).__name__
     try:
         text = str(error).strip().partition("\n")[0]
     except BaseException:  # `str` may do anything in a class of somebody else
         text = "its text cannot be shown"
-    name = type(error).__name__
-    if isinstance(error, EOFError) and "reading a line" in text:
-        return "input() was called, and nobody types"
     return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 

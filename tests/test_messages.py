@@ -245,7 +245,7 @@ analyze variance --widths 0 | Invalid value for '--widths'
 analyze variance --widths 16 x | '--widths': should be a whole number
 analyze variance --scores scalde | unknown score 'scalde'; did you mean 'scaled'?
 analyze variance --scores none | 'none' has no score function
-analyze variance --scores nonn | unknown score 'nonn'; allowed: dot,
+analyze variance --scores nonn | unknown score 'nonn'; did you mean 'none'? allowed: dot,
 analyze variance --plot figure.jpg | figure.jpg: {FORMAT}
 analyze entropy --keys 5000 | Invalid value for '--keys'
 analyze gradient --scales 0 | Invalid value for '--scales'

@@ -266,7 +266,7 @@ def importance(
 
 def _names(scores: Sequence[str]) -> list[str]:
     """Return the names of `--scores`, with synonyms resolved."""
-    names = [parts.SCORES.get(score, unlisted="none").name for score in scores]
+    names = [parts.SCORES.get(score).name for score in scores]
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
     return names
