@@ -6,9 +6,9 @@ An override replaces the value at its key. The name of a part, as in
 options stay; `={name: local_m}` replaces them too.
 """
 
+import copy
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +80,7 @@ def check_config(
     values, places, unusable = _overridden(values, override_list(overrides), written or {})
     values = _absolute(values, Path())  # paths of overrides; those of a file are absolute already
     config, problems = _validate(values)
-    problems = surrogates(values) + problems
+    problems += _unwritable(values)
     invalid = [problem.path for problem in problems]
     for problem in combination_problems(config):
         # `config` has defaults in place of invalid values: a rule that rests on one is not broken
@@ -112,7 +112,7 @@ def _overridden(
         where = f"--set {quoted(override)}"
         try:
             key, value = parse_override(override)
-            values = _replace(values, key, value)
+            values = _replaced(values, key, value)
         except Seq2AttnError as error:
             unusable.append(Problem("", str(error), where))  # of no key
             continue
@@ -134,7 +134,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
         return Config.model_validate(values), []
     except ValidationError as error:
         problems = _elsewhere(problems_of(error))
-    valid = _without(values, [problem.path.split(".") for problem in problems])
+    valid = _without(values, [problem.path for problem in problems])
     if valid == values:  # nothing could be left out: only the defaults are surely valid
         valid = {}
     config, others = _validate(valid)  # ends, since `valid` has fewer values each time
@@ -173,9 +173,7 @@ def override_list(overrides: Overrides) -> list[str]:
             f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
             for key, value in overrides.items()
         ]
-    # What is neither a text nor a list counts as one override, which is refused below.
-    single = isinstance(overrides, str) or not isinstance(overrides, Iterable)
-    listed: list[Any] = [overrides] if single else list(overrides)
+    listed = [overrides] if isinstance(overrides, str) else list(overrides)
     for override in listed:
         if not isinstance(override, str):
             raise Seq2AttnError(f"an override is KEY=VALUE; found {quoted(override)}")
@@ -196,24 +194,24 @@ def parse_override(override: str) -> tuple[str, Any]:
     return f"{key}.name" if is_name else key, value
 
 
-def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """Return a copy of `values` with another value at a dotted key.
+def _replaced(values: Values, key: str, value: Any) -> Values:
+    """Return a copy of a config's values with another value at a dotted key.
 
-    above: the key of `values` themselves; empty: they are the whole config.
-
-    >>> _replace({"seed": 1}, "model.hidden", 64)
+    >>> _replaced({"seed": 1}, "model.hidden", 64)
     {'seed': 1, 'model': {'hidden': 64}}
     """
-    if values is None:  # there is no such section, or it is empty
-        values = {}
-    elif not isinstance(values, Mapping):
-        if above not in PARTS or isinstance(values, list):  # a list has numbers below it, not keys
-            raise Seq2AttnError(f"{above} has no keys below it")
-        values = {"name": values}  # a part that is written as its name alone
-    name, _, below = key.partition(".")
-    if below:
-        value = _replace(values.get(name), below, value, f"{above}.{name}".lstrip("."))
-    return {**values, name: value}
+    changed = section = dict(values)
+    *above, name = key.split(".")
+    for number, word in enumerate(above, 1):
+        below = section.get(word)
+        path = ".".join(above[:number])
+        if path in PARTS and not isinstance(below, Mapping | list | None):
+            below = {"name": below}  # a part that is written as its name alone
+        if not isinstance(below, Mapping | None):
+            raise Seq2AttnError(f"{path} has no keys below it")
+        section[word] = section = dict(below or {})
+    section[name] = value
+    return changed
 
 
 # ---- values ----
@@ -236,36 +234,30 @@ def _absolute(values: Values, folder: Path) -> Values:
     return {**values, "task": task}
 
 
-def surrogates(values: Values) -> list[Problem]:
-    """Return a problem for each text that cannot be written as UTF-8, as a run writes its config:
-    it has half of a surrogate pair, or a byte of a file's name that is not UTF-8.
+def _without(values: Values, paths: Iterable[str]) -> Values:
+    """Return a copy of `values` without what is at these dotted keys; a path into a list removes
+    the list.
     """
-    problems = []
-    for key, value in flat_values(values).items():
-        # the key and all that a list has; as JSON, since anything may stand there
-        text = json.dumps({key: value}, ensure_ascii=False, default=str, skipkeys=True)
-        surrogate = re.search("[\ud800-\udfff]", text)
-        if surrogate:
-            point = f"U+{ord(surrogate[0]):04X}"
-            message = f"{quoted(value)} holds {point}, which is not a character; leave it out"
-            problems.append(Problem(key, message))
-    return problems
-
-
-def _without(values: Values, paths: Iterable[Sequence[str]]) -> Values:
-    """Return a copy of `values` without the keys at `paths`, each the words of a dotted key; a path
-    into a list removes the list.
-    """
-    below: dict[str, list[Sequence[str]]] = {}  # first word -> what follows it in the paths
-    for name, *rest in paths:
-        below.setdefault(name, []).append(rest)
-    kept = {}
-    for name, value in values.items():
-        if name not in below:
-            kept[name] = value
-        elif all(below[name]) and isinstance(value, Mapping):  # no path ends here
-            kept[name] = _without(value, below[name])
+    kept = copy.deepcopy(dict(values))
+    for path in paths:
+        section, words = kept, path.split(".")
+        while len(words) > 1 and isinstance(section.get(words[0]), dict):
+            section = section[words.pop(0)]
+        section.pop(words[0], None)
     return kept
+
+
+def _unwritable(values: Values) -> list[Problem]:
+    """Return a problem if a text cannot be written as UTF-8, as a run writes its config: it has
+    half of a surrogate pair, or a byte of a file's name that is not UTF-8.
+    """
+    try:
+        json.dumps(values, ensure_ascii=False, default=str, skipkeys=True).encode()
+    except UnicodeEncodeError as error:
+        # the character, with what stands around it
+        text = quoted(error.object[max(0, error.start - 20) : error.start + 1])
+        return [Problem("", f"{text} ends with what is not a character; leave it out")]
+    return []
 
 
 def _is_in(key: str, section: str) -> bool:

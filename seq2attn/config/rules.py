@@ -146,20 +146,19 @@ def _files(config: Config) -> Iterator[Problem]:
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
                 "task",
             )
-    columns: dict[str, int | str] = {}  # key -> the column that it names, by number or name
+    columns: dict[int | str, str] = {}  # a column, by number or name -> the key that names it
     for name in COLUMNS:
         column = task.get(name)
-        if column is not None:
-            same = [key for key, other in columns.items() if other == column]
-            if same:  # two keys name one column
-                message = f"{column} is also {' and '.join(same)}; name another column"
-                yield _problem(f"task.{name}", message, *same)
-            columns[f"task.{name}"] = column
-    last = max([column for column in columns.values() if isinstance(column, int)], default=0)
+        if column in columns:
+            message = f"{column} is also {columns[column]}; name another column"
+            yield _problem(f"task.{name}", message, columns[column])
+        elif column is not None:
+            columns[column] = f"task.{name}"
+    last = max([column for column in columns if isinstance(column, int)], default=0)
     width = task.get("columns")  # how many columns a line has
     if width is not None and width < last:
         message = f"{width} is below the last column that is used, {last}; change one of them"
-        yield _problem("task.columns", message, *columns)
+        yield _problem("task.columns", message, *columns.values())
 
 
 def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
@@ -215,14 +214,10 @@ def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     """Yield a problem for each key that cannot work, or has no effect, without attention."""
+    reasons = {}
     for name, field in AttentionConfig.model_fields.items():
         if name != "score" and getattr(model.attention, name) != field.default:
-            yield _problem(
-                f"model.attention.{name}",
-                "has no effect with attention score 'none'; leave it out",
-                _SCORE,
-            )
-    reasons = {}
+            reasons[f"model.attention.{name}"] = "has no effect"
     if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):
         reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
@@ -236,11 +231,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 def _transformer(config: Config) -> Iterator[Problem]:
     """Yield a problem for each key that a Transformer cannot obey."""
-    for key in ("encoder_reset", "decoder_reset"):
-        if getattr(config.training, key):
-            yield _problem(
-                f"training.{key}",
-                "has no effect with architecture 'transformer', which has no recurrent state; "
-                "leave it out",
-                "model.architecture",
-            )
+    resets = ("encoder_reset", "decoder_reset")
+    keys = [f"training.{key}" for key in resets if getattr(config.training, key)]
+    name = "architecture 'transformer', which has no recurrent state"
+    yield from _conflicts(dict.fromkeys(keys, "has no effect"), "model.architecture", name)
