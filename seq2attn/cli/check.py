@@ -53,13 +53,6 @@ Attention = Annotated[
         "with commas. A table has a row for each file.",
     ),
 ]
-Sizes = Annotated[
-    str | None,
-    option("N,N", "What the constructor of --attention is given; by default some are tried."),
-]
-Widths = Annotated[
-    str | None, option("N,N", "The widths of the query and of the keys of --attention.")
-]
 Require = Annotated[
     Texts,
     option(
@@ -68,7 +61,6 @@ Require = Annotated[
         "exactly these, in this order. May be repeated.",
     ),
 ]
-Allow = Annotated[Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")]
 Feedback = Annotated[
     Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)
 ]
@@ -86,10 +78,7 @@ def check(
     plugin: LoadedPlugins = None,
     expect: Expect = None,
     attention: Attention = None,
-    sizes: Sizes = None,
-    widths: Widths = None,
     require: Require = None,
-    allow: Allow = None,
     feedback: Feedback = None,
     timeout: Timeout = 20.0,
     jobs: Jobs = None,
@@ -119,20 +108,15 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:  # of a file; it need not be a registered part
-        from seq2attn.config.yaml_files import read_text
-
         files, attentions = _places(attention)
-        options = {
-            "sizes": read_text(f"[{sizes or ''}]", "--sizes").value,
-            "widths": read_text(f"[{widths or ''}]", "--widths").value,
-            "require": require or [],
-            "allow": allow or [],
-        }
         scores = _expected(expect or [], attentions)
         settings = {}
         for file in files:
             for name in attentions:
-                settings[f"{file}:{name}"] = {**options, "expect": scores.get(name)}
+                settings[f"{file}:{name}"] = {
+                    "require": require or [],
+                    "expect": scores.get(name),
+                }
         rows = _examine(settings, timeout, jobs or available_cores(), verbose, as_json)
         if feedback is not None:
             _write_feedback(feedback, files, attentions, rows)

@@ -15,7 +15,7 @@ from seq2attn.cli.options import (
     argument,
     run_names,
 )
-from seq2attn.display.console import json_text, on_terminal, say, write_json
+from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.parts import KINDS
@@ -60,19 +60,17 @@ def list_names(
     """
     if kind is not None and kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    if kind is None and on_terminal() and not as_json:
+    if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
         rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
-        Table([Column("kind"), Column("names")], rows, notes=[note]).show()
+        Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
-    records = []  # everything about the parts of one kind, or for programs, of all kinds
-    for name in [kind] if kind else KINDS:
-        _, registry = KINDS[name]
-        for entry in registry:
-            _, *options = entry.options.model_fields  # the first is the part's name
-            records.append({**vars(entry), "kind": name, "options": options})
-    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # names a config's key
-    Table.of_records(records, COLUMNS, title).show(as_json)
+    key, registry = KINDS[kind]
+    records = []
+    for entry in registry:
+        _, *options = entry.options.model_fields  # the first is the part's name
+        records.append({**vars(entry), "kind": kind, "options": options})
+    Table.of_records(records, COLUMNS, f"{kind}  ({key})").show(as_json)
 
 
 def config(

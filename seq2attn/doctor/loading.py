@@ -139,7 +139,7 @@ def ending(error: BaseException, path: str) -> str:
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
-    elif isinstance(error, EOFError) and text.startswith("input()"):  # `error_text` names the call
+    elif isinstance(error, EOFError) and "reading a line" in text:  # as of `input()`
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
         places.append((error.filename, error.lineno))  # no frame of the traceback has that line
