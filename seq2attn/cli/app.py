@@ -25,8 +25,6 @@ from seq2attn.cli import (
     pages,
     predict,
     runs,
-    split,
-    train,
 )
 from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
@@ -144,11 +142,11 @@ analysis = group(
 )
 plot = group("plot", help="Draw a run's accuracy or attention through training.")
 COMMANDS: dict[str, Callable[..., None]] = {
-    "train": train.train,
+    "train": runs.train,
     "eval": evaluate.evaluate,
     "predict": predict.predict,
     "compare": compare.compare,
-    "split": split.split,
+    "split": runs.split,
     "runs": runs.runs,
     "inspect": configs.inspect,
     "config": configs.config,
