@@ -259,7 +259,6 @@ report tinny | no run 'tinny' in runs; did you mean
 report good tiny | no run 'good' in runs
 report good.yaml | good.yaml: 3 problems
 report neither.yaml | neither.yaml: no such file
-report tiny --to page.txt | page.txt: a report's file name ends with .html
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
 eval tiny --ensemble | --ensemble averages two runs or more
 train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
@@ -297,7 +296,6 @@ report -r mine | No such option: -r | For example: seq2attn report scaled-001 | 
 config pairs/smal | pairs/smal: no such file | There are: configs/pairs/small.yaml,
 config ../x | ../x: no such file | There are:
 check dot --expect 's + k' | name 'k' is not defined
-{PAGE} to.txt | a page's file name ends with .html
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page
 page tiny tiny tiny | a page shows one run, or two side by side

@@ -244,7 +244,7 @@ def importance(
 
       seq2attn analyze importance scaled-001 --frozen scaled-002
     """
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
@@ -258,9 +258,7 @@ def importance(
         return changed.evaluate(lengths, samples=samples, seed=seed, data=data)
 
     result = attention_importance(trained.predictor, evaluate, other=other, seed=seed)
-    settings = {"run": run.name, **result.settings}
-    if frozen:
-        settings["frozen_to"] = frozen
+    settings = {"run": run.name, "frozen_to": frozen, **result.settings}
     _present("importance", replace(result, settings=settings), shown)
 
 

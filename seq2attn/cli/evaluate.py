@@ -136,17 +136,15 @@ def evaluate(
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
-    try:
-        # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
-        # how it decoded, and figures and reports that read it later take it for greedy decoding's.
-        if not (models.search() or models.as_ensemble):
-            for trained in loaded:
-                save_evaluation(measured[trained.name], trained.run)
-    finally:  # print the results even if they cannot be saved
-        if paired:
-            paired_table(measured).show(as_json)
-        else:
-            _print(measured, as_json)
+    if paired:
+        paired_table(measured).show(as_json)
+    else:
+        _print(measured, as_json)
+    # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say how
+    # it decoded, and figures and reports that read it later take it for greedy decoding's.
+    if not (models.search() or models.as_ensemble):
+        for trained in loaded:
+            save_evaluation(measured[trained.name], trained.run)
     if latex:
         seeds = {trained.name: trained.config.seed for trained in loaded}
         # an ensemble has no seed: each of its runs has one

@@ -204,10 +204,11 @@ class Models:
         return BeamSearch(width, self.length_penalty or 0.0)
 
 
-def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
-    """Find the runs of these names. Without names, find the newest run, and say so."""
+def find_runs(root: Path, names: str | Sequence[str] | None) -> list[Run]:
+    """Find the runs of these names, or of one. Without names, find the newest run, and say so."""
     if names:
-        return [find_run(root, name) for name in dict.fromkeys(names)]
+        each = [names] if isinstance(names, str) else names
+        return [find_run(root, name) for name in dict.fromkeys(each)]
     run = find_run(root, None)
     say(f"run: {run.path} (the newest; to use another, name it)")
     return [run]

@@ -146,7 +146,7 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     folder = to or Path(f"{run.name}-export")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise Seq2AttnError(
@@ -163,8 +163,6 @@ def _check_page(path: Path, kind: str, force: bool) -> None:
     """Raise `Seq2AttnError` if a command may not write the page `path`, a `kind` such as "report".
     An older page of that kind may be replaced; its generator shows what it is.
     """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
 
 
@@ -250,7 +248,7 @@ def attention(
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     snapshots = read_attention(run)
     if not snapshots:
         raise Seq2AttnError(

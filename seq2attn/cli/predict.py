@@ -261,9 +261,8 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
 
     console = stdout()
     source = answer.source.replace("\t", " ")  # the tab before its features
-    line = Text(printable(f"{source} -> {answer.output}"), style="bold")
-    if name:
-        line = Text(printable(f"{name}: ")) + line
+    start = f"{name}: " if name else ""
+    line = Text(printable(f"{start}{source} -> {answer.output}"), style="bold")
     if answer.expected not in (None, answer.output):
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)

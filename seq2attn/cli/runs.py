@@ -92,9 +92,11 @@ def split(
         # the names of the parts are fixed. No mark (None) tells a part from other files.
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
-    words = splitting.words_of(loaded)  # line number -> word
     # line number -> what no two parts share: a column's value, or a word in lower case
-    units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
+    if by:
+        units = splitting.values_of(loaded, by)
+    else:
+        units = splitting.without_case(splitting.words_of(loaded))
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
     for name, numbers in parts.items():
@@ -104,9 +106,6 @@ def split(
             different = len({units[number] for number in numbers})
             rows.append((str(paths[name]), different, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
-    joined = 0 if by else len(set(words.values())) - len(set(units.values()))
-    if joined:
-        say(f"note: {joined:,} words differ from another one only in case, and are in its part")
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
