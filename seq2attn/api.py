@@ -7,9 +7,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config
-from seq2attn.config.load import Overrides, override_list
-from seq2attn.display.progress import make_display
+from seq2attn.config import Config, Overrides, override_list
+from seq2attn.display.console import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import ALLOWED
 from seq2attn.inference.trained_model import TrainedModel, load_ensemble

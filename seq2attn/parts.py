@@ -10,8 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2attn.options import composed, option, options
-from seq2attn.registry import Entry, Registry
+from seq2attn.registry import Entry, Registry, composed, option, options
 from seq2attn.text import character_name
 
 LONGEST = 100_000  # positions of a string, as in parts.toml

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seq2attn.config.load import flat_values
+from seq2attn.config import flat_values
 from seq2attn.config.schema import PARTS, Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.text import error_text, line_of, short_path

@@ -23,8 +23,8 @@ from seq2attn.analysis.random_keys import (
     weight_saturation,
 )
 from seq2attn.build import build_model
-from seq2attn.colours import score_colour
 from seq2attn.config import check_config
+from seq2attn.display.signs import score_colour
 from seq2attn.parts import SCORES
 
 NAMES = [name for name in SCORES.names() if name != "none"]

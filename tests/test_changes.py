@@ -16,7 +16,7 @@ from torch import nn
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor

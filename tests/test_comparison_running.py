@@ -30,7 +30,7 @@ from seq2attn.comparison.trial import (
     versions,
     worker_name,
 )
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run, package_checksum
 from seq2attn.runs.run import Run, is_training, training_lock

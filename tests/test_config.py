@@ -7,11 +7,10 @@ import pytest
 import yaml
 from refusal import refusal, refused
 
-from seq2attn.config import check_config, flat_values, load_config
-from seq2attn.config.load import place_of
+from seq2attn.config import check_config, flat_values, load_config, place_of
 from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import Problem
-from seq2attn.options import Options
+from seq2attn.registry import Options
 from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"

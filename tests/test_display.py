@@ -9,8 +9,7 @@ import pytest
 from inline import Terminal, plain
 from rich.console import Console
 
-from seq2attn.display.console import say
-from seq2attn.display.progress import Bars, Display, Lines, make_display
+from seq2attn.display.console import Bars, Display, Lines, make_display, say
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
 

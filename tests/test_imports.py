@@ -15,9 +15,9 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 LAYERS = """
-text, colours
+text
 errors
-display, options
+display
 files, registry, torch_private
 parts
 config, data, results, findings
@@ -37,7 +37,7 @@ REACH = {"runs": 89, "compare": 104}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "colours files options text errors registry parts config cli comparison display findings "
+    "files text errors registry parts config cli comparison display findings "
     "doctor.processes results.statistics results.maps runs.create runs.logs runs.machine "
     "runs.records runs.run plotting.cells"
 ).split()

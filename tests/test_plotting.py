@@ -13,7 +13,7 @@ from PIL import Image
 from refusal import refusal
 from rich.console import Console
 
-from seq2attn.colours import score_colour, weight_colour
+from seq2attn.display.signs import score_colour, weight_colour
 from seq2attn.plotting.attention import (
     attention_figure,
     choose_evenly,

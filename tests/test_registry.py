@@ -7,10 +7,9 @@ import seq2attn
 from seq2attn import parts
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError
-from seq2attn.options import options, signature_options
 from seq2attn.parts import KINDS, SCORES
 from seq2attn.plugins import load_plugin
-from seq2attn.registry import Entry, Registry, register
+from seq2attn.registry import Entry, Registry, options, register, signature_options
 
 # ---- registry ----
 

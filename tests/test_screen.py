@@ -19,7 +19,7 @@ from inline import Terminal, call_main, exit_code
 from rich.text import Text
 
 from seq2attn.display import console
-from seq2attn.display.progress import Bars, Lines
+from seq2attn.display.console import Bars, Lines
 from seq2attn.display.table import Column, Table
 
 CONTROLS = "\x00-\t\x0b-\x1f\x7f-\x9f"  # all but the line feed

@@ -17,8 +17,8 @@ from PIL import Image
 from refusal import refused
 
 from seq2attn.build import build_model, build_task, build_training_data
-from seq2attn.colours import weight_colour
 from seq2attn.config import check_config
+from seq2attn.display.signs import weight_colour
 from seq2attn.inference.trained_model import load_run
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.colours import BLUE, COLOUR_MAP, ORANGE, score_colour
+from seq2attn.display.signs import BLUE, COLOUR_MAP, ORANGE, score_colour
 from seq2attn.plotting.style import GREY, MARKERS, clean, column, draw_intervals, legend, new_panels
 
 if TYPE_CHECKING:

@@ -167,7 +167,7 @@ class Models:
         device: `auto`, `cpu`, `cuda` or `mps`.
         n_best: as for `search`.
         """
-        from seq2attn.display.progress import decoding_steps
+        from seq2attn.display.console import decoding_steps
         from seq2attn.inference.trained_model import load_ensemble
 
         if self.as_ensemble and len(runs) < 2:

@@ -25,7 +25,7 @@ from seq2attn.cli.options import (
     save_figure,
     write_output,
 )
-from seq2attn.display.progress import make_display
+from seq2attn.display.console import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT
 from seq2attn.text import first_of, quoted

@@ -25,8 +25,7 @@ from seq2attn.data import splitting
 from seq2attn.data.format import Format, Pair
 from seq2attn.data.pairs import PairFile, load_pairs
 from seq2attn.data.warnings import oddities, settings, warnings
-from seq2attn.display.console import say
-from seq2attn.display.progress import make_display
+from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.runs.machine import MAX_THREADS

@@ -29,7 +29,7 @@ from seq2attn.comparison.trial import (
     versions,
 )
 from seq2attn.comparison.workers import DASK, ExecutorWord, Workers, open_workers
-from seq2attn.display.progress import Display, make_display
+from seq2attn.display.console import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import writing
 from seq2attn.plugins import loaded

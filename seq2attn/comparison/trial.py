@@ -19,8 +19,7 @@ from typing import Any
 
 from seq2attn import __version__
 from seq2attn.comparison.loops import Loop
-from seq2attn.config import Config, check_config
-from seq2attn.config.load import Values
+from seq2attn.config import Config, Values, check_config
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation

@@ -23,8 +23,7 @@ from pydantic.fields import FieldInfo
 
 from seq2attn import parts
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Options, Section, composed
-from seq2attn.registry import Registry
+from seq2attn.registry import Options, Registry, Section, composed
 from seq2attn.text import quoted
 
 Size = Annotated[int, Field(ge=1, le=65_536)]

@@ -15,11 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.colours import weight_colour
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import FEATURES
-from seq2attn.display.progress import Display
-from seq2attn.display.signs import SIGNS
+from seq2attn.display.console import Display
+from seq2attn.display.signs import SIGNS, weight_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
 from seq2attn.pages.graphs import Graph, program_json

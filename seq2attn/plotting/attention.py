@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from rich.cells import cell_len
 
-from seq2attn.colours import COLOUR_MAP, ORANGE
-from seq2attn.display.signs import explain_signs, isolate_direction, sign
+from seq2attn.display.signs import COLOUR_MAP, ORANGE, explain_signs, isolate_direction, sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.maps import LARGEST_SIDE, AttentionMap
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.colours import SERIES_COLOURS
+from seq2attn.display.signs import SERIES_COLOURS
 from seq2attn.plotting.style import (
     GREY,
     MARKERS,

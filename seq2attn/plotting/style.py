@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.colours import lighten, score_colour
+from seq2attn.display.signs import lighten, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.text import character_name, first_of

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn import __version__
-from seq2attn.config import Config, dump_config, flat_values, load_config
-from seq2attn.config.load import Overrides, override_list
+from seq2attn.config import Config, Overrides, dump_config, flat_values, load_config, override_list
 from seq2attn.config.yaml_files import find_config
 from seq2attn.data.format import Format
 from seq2attn.errors import Seq2AttnError

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, TrainingData
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import remove_leftovers, write_json
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs

@@ -16,11 +16,10 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from seq2attn.colours import weight_colour
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
-from seq2attn.display.signs import sign
+from seq2attn.display.signs import sign, weight_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import append, writing
 from seq2attn.inference.predictor import output_bound

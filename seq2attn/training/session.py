@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 
 from seq2attn.build import build_model, build_training_data, load_task
-from seq2attn.config import Config, load_config
-from seq2attn.config.load import Overrides
+from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
 from seq2attn.data.batches import Batch, TrainingData
-from seq2attn.display.console import say
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display, say
 from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel

@@ -12,7 +12,7 @@ from seq2attn.data.pairs import PairFile, load_pairs
 from seq2attn.data.tasks.base import Examples, Task, draw_integers
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Section
+from seq2attn.registry import Section
 
 
 class Learned(Section):
