@@ -28,7 +28,7 @@ from seq2attn.model.histories import Location, Shift
 from seq2attn.model.scores import Additive
 from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
-from seq2attn.registry import register
+from seq2attn.parts import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step

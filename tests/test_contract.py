@@ -23,8 +23,7 @@ from seq2attn.model.histories import Coverage, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
-from seq2attn.parts import EXTENSIBLE
-from seq2attn.registry import register
+from seq2attn.parts import EXTENSIBLE, register
 
 BUILT_IN = [
     (registry.kind, entry.name)
