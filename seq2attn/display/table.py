@@ -46,8 +46,6 @@ class Column:
     """aligned to the right and never wrapped, as numbers are"""
     optional: bool = False
     """dropped from a terminal that is too narrow, the last such column first"""
-    whole: bool = False
-    """never wrapped"""
     key: str = ""
     """in TSV and JSON; by default the heading in lower case, with `_` for spaces"""
     form: str = ""
@@ -74,12 +72,10 @@ class _Texts:
 
     @property
     def is_whole(self) -> bool:
-        """True if no cell is broken into lines: in a column that is declared so (`right` or
-        `whole`), and in one that has nothing to break, only single words and values with intervals.
+        """True if no cell is broken into lines: in a column aligned to the right, and in one that
+        has nothing to break, only single words and values with intervals.
         """
-        if self.column.right or self.column.whole:
-            return True
-        return not any(" " in cell.partition(" [")[0] for cell in self.cells)
+        return self.column.right or all(" " not in cell.partition(" [")[0] for cell in self.cells)
 
     def html(self, tag: str, text: str) -> str:
         """Return an element for one of the texts."""
@@ -267,7 +263,7 @@ class Table:
             box=box.SIMPLE_HEAD,
         )
         for texts in columns:
-            unbroken = max(map(cell_len, "\n".join([texts.heading, *texts.cells]).split("\n")))
+            unbroken = max(map(cell_len, [texts.heading, *texts.cells]))
             table.add_column(
                 Text(texts.heading),
                 min_width=unbroken if texts.is_whole else min(unbroken, READABLE),
