@@ -5,7 +5,6 @@ no file changed.
 import contextlib
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import typer
 from inline import contents, process
 
 from seq2attn import __version__, train
-from seq2attn.cli.app import app, main
+from seq2attn.cli.app import app
 from seq2attn.runs.run import Run, training_lock
 
 FILES = {
@@ -367,7 +366,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     )
 
 
-# ---- help and completion ----
+# ---- help ----
 
 
 def commands(group, path=()):
@@ -400,49 +399,6 @@ def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeyp
     ]
     assert examples
     assert {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
-
-
-def completed(monkeypatch, capsys, shell, words):
-    """What the shell offers for the last of these words."""
-    for variable, value in {
-        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "\n".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-        "_TYPER_COMPLETE_ARGS": " ".join(words),
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    return capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "line, offered",
-    [
-        ("eval t", ["tiny"]),
-        ("predict abc --run t", ["tiny"]),
-        ("train --resume ", ["tiny"]),
-    ],
-)
-def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):
-    monkeypatch.chdir(tmp_path)
-    words = ["seq2attn", *line.split(" ")]
-    assert completed(monkeypatch, capsys, "bash", words).split() == offered
-
-
-@pytest.mark.parametrize("shell", "bash zsh fish powershell pwsh".split())
-def test_completion_offers_only_names_that_a_run_may_have(
-    monkeypatch, capsys, runs_copy, tmp_path, shell
-):
-    monkeypatch.chdir(tmp_path)
-    for name in ("x\\$(touch x)", "`touch x`", "'; touch x; '", "two\nlines", "-rf", ".hidden"):
-        copy = runs_copy / name
-        copy.mkdir()
-        copy.joinpath("config.yaml").write_text("seed: 1\n")
-    names = "tiny", "tiny:::", """_arguments '*: :(("tiny"))'"""
-    assert completed(monkeypatch, capsys, shell, ["seq2attn", "eval", ""]).strip() in names
 
 
 def test_the_version(cli):

@@ -20,7 +20,6 @@ from seq2attn.cli.options import (
     Shown,
     find_runs,
     option,
-    run_names,
     save_figure,
 )
 from seq2attn.display.console import write_json
@@ -219,9 +218,7 @@ def importance(
     frozen: Annotated[
         str | None,
         option(
-            "RUN",
-            "Also try the weights of this run, such as the same config with another seed.",
-            autocompletion=run_names,
+            "RUN", "Also try the weights of this run, such as the same config with another seed."
         ),
     ] = None,
     lengths: Lengths = None,

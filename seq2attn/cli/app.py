@@ -88,6 +88,7 @@ def group(name: str, **settings: Any) -> typer.Typer:
     return typer.Typer(
         name=name,
         no_args_is_help=True,
+        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -109,25 +110,24 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
     whose type is a dataclass it has the fields of that class. Called with these, it makes the
     dataclass, and calls the command's `function` with it.
     """
-    parameters: dict[str, inspect.Parameter] = {}
+    parameters: list[inspect.Parameter] = []
     dataclasses: dict[str, Any] = {}  # parameter -> class
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
-        if isinstance(kind, type) and is_dataclass(kind):
+        if is_dataclass(kind):
             dataclasses[name] = kind
-            parameters |= inspect.signature(kind, eval_str=True).parameters
+            parameters += inspect.signature(dataclasses[name], eval_str=True).parameters.values()
         else:
-            parameters[name] = parameter
+            parameters.append(parameter)
 
     def run(**values: Any) -> None:
         for name, kind in dataclasses.items():
-            of_fields = {field.name: values.pop(field.name) for field in fields(kind)}
-            values[name] = kind(**of_fields)
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     # keyword-only, since among others none without a default may follow one that has a default
-    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters.values()]
+    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run
 
@@ -232,8 +232,6 @@ def _run(application: Any) -> None:
     itself, a closed pipe among them; here they are raised, a mistake in the command line as a
     `Seq2AttnError`.
     """
-    if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks for completions; Typer exits
-        application(prog_name="seq2attn")
     try:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
             application.invoke(context)

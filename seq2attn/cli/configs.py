@@ -13,7 +13,6 @@ from seq2attn.cli.options import (
     Overrides,
     RunsDir,
     argument,
-    run_names,
 )
 from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
@@ -103,9 +102,7 @@ def config(
 
 
 def inspect(
-    target: Annotated[
-        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=run_names)
-    ],
+    target: Annotated[str, argument("CONFIG|RUN", "A YAML config, or a run's name.")],
     overrides: Overrides = None,
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,

@@ -16,7 +16,7 @@ import typer
 from seq2attn.display.console import printable, say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, writing
-from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run, is_in_run, is_training
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run, is_in_run, is_training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,16 +40,9 @@ def argument(metavar: str, meaning: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=meaning, **settings)
 
 
-def run_names(context: typer.Context) -> list[str]:
-    """List the names of runs that the shell offers when Tab is pressed."""
-    return sorted(run.name for run in all_runs(context.params["runs_dir"]))
-
-
-def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
-    """Register the parts in the files of --plugin, and return the files' names. Where the shell
-    only completes a line, as `resilient_parsing` says, nothing is run.
-    """
-    if plugins and not context.resilient_parsing:
+def _load_plugins(plugins: Texts) -> list[str]:
+    """Register the parts in the files of --plugin, and return the files' names."""
+    if plugins:
         from seq2attn.plugins import load_plugins
 
         load_plugins(plugins)
@@ -71,19 +64,11 @@ def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
     return values
 
 
-RunArgument = Annotated[str | None, argument("RUN", NEWEST, autocompletion=run_names)]
-RunArguments = Annotated[
-    Texts, argument("RUN", f"{NEWEST} May be repeated.", autocompletion=run_names)
-]
+RunArgument = Annotated[str | None, argument("RUN", NEWEST)]
+RunArguments = Annotated[Texts, argument("RUN", f"{NEWEST} May be repeated.")]
 RunOptions = Annotated[
     Texts,
-    option(
-        "RUN",
-        f"{NEWEST} May be repeated.",
-        "--run",
-        "-r",
-        autocompletion=run_names,
-    ),
+    option("RUN", f"{NEWEST} May be repeated.", "--run", "-r"),
 ]
 RunsDir = Annotated[
     Path, option("FOLDER", "The directory of the runs.", envvar="SEQ2ATTN_RUNS", file_okay=False)

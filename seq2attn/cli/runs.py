@@ -17,7 +17,6 @@ from seq2attn.cli.options import (
     argument,
     check_output,
     option,
-    run_names,
     stop,
     write_output,
 )
@@ -184,7 +183,7 @@ def train(
     ] = None,
     resume: Annotated[
         str | None,
-        option("RUN", "Continue this run from its last checkpoint.", autocompletion=run_names),
+        option("RUN", "Continue this run from its last checkpoint."),
     ] = None,
     device: Device = "auto",
     threads: Threads = None,

@@ -109,7 +109,7 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 }
 
 
-def weight_colour(weight: float) -> tuple[int, int, int]:
+def weight_colour(weight: float) -> tuple[int, ...]:
     """Return the colour of an attention weight: red, green and blue, each from 0 to 255. It is
     interpolated between the colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside
     has the colour of the nearer end.
@@ -117,11 +117,8 @@ def weight_colour(weight: float) -> tuple[int, int, int]:
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
     below = min(int(position), len(CIVIDIS) - 2)
     share = position - below
-    red, green, blue = (
-        round(low + share * (high - low))
-        for low, high in zip(CIVIDIS[below], CIVIDIS[below + 1], strict=True)
-    )
-    return red, green, blue
+    channels = zip(CIVIDIS[below], CIVIDIS[below + 1], strict=True)
+    return tuple(round(low + share * (high - low)) for low, high in channels)
 
 
 def score_colour(name: str) -> str:

@@ -226,7 +226,7 @@ def need_checkpoint(run: Run) -> Run:
 def all_runs(root: Path) -> Iterator[Run]:
     """Yield every run below `root`, in no particular order.
 
-    A directory whose name no run may have is none: a shell executes what completion offers it.
+    A directory whose name no run may have is none: commands that are printed have such names.
     """
     for file in root.glob("*/config.yaml"):
         if _NAME.fullmatch(file.parent.name):
