@@ -85,12 +85,12 @@ def test_several_runs_stand_side_by_side(cli, runs_copy):
     outputs = {name: cli(f"predict ab b --run {name}").out.split() for name in ("tiny", "other")}
     expected = [
         f"{name}\t{text}\t{outputs[name][index]}"
-        for index, text in enumerate(("ab", "b"))
         for name in outputs
+        for index, text in enumerate(("ab", "b"))
     ]
     assert cli("predict ab b --run tiny --run other").out.splitlines() == expected
     answers = cli("predict ab b --run tiny --run other --json").out.splitlines()
-    assert json.loads(answers[1]).items() >= {"run": "other", "source": "ab"}.items()
+    assert json.loads(answers[2]).items() >= {"run": "other", "source": "ab"}.items()
     for line, says in (
         ("predict - --run tiny --run other", "standard input is answered by one run"),
         ("eval tiny other --errors e.tsv", "--errors writes the wrong answers of one run"),

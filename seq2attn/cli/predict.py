@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,9 +37,6 @@ from seq2attn.text import MAX_NAMES, first_of, quoted
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
-    from seq2attn.inference.trained_model import TrainedModel
-
-    Named = tuple[str, Answer | None]  # with the name of the run
 
 
 MOST_TOGETHER = 1_000  # lines of standard input that are read before they are answered
@@ -78,7 +75,7 @@ def predict(
     --map none, only the outputs are printed, one per line. With --n-best, each of these lines holds
     a source, one of its outputs and the output's log-probability, separated by tabs.
 
-    Several runs answer each string in turn; with --ensemble they are one model, which averages
+    Several runs answer one after the other; with --ensemble they are one model, which averages
     their probabilities. In a pipe, the lines of several runs begin with the name of the run.
 
     A run on pairs of strings prints source and output, separated by a tab, and standard input (-)
@@ -107,39 +104,26 @@ def predict(
     heat = heat or ("colour" if on_terminal() else "none")
     loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
-    answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
-    if shown.plot:
-        answers = list(answers)  # kept for the figure, instead of printed as they are computed
-    for name, answer in answers:
-        if not shown.as_json:
-            _print(answer, name if several else "", heat, ranked=n_best is not None)
-        elif answer is not None:
-            of_run = {"run": name} if len(runs) > 1 else {}
-            write_json({**of_run, **answer.to_json()}, indent=None)
+    maps = []
+    for trained in loaded:  # one, if standard input is read
+        answers = _answers(trained.predictor, texts, keep_weights)
+        for answer in _noted(answers, trained.predictor):
+            if answer is None:  # to a line that the model cannot read
+                if not shown.as_json:
+                    print()
+                continue
+            answer = replace(answer, hypotheses=answer.hypotheses[:n_best])  # None: all
+            if shown.as_json:
+                of_run = {"run": trained.name} if len(runs) > 1 else {}
+                write_json({**of_run, **answer.to_json()}, indent=None)
+            else:
+                _print(answer, trained.name if several else "", heat, ranked=n_best is not None)
+            if shown.plot and answer.map is not None:
+                maps.append(answer.map)
     if shown.plot:
         from seq2attn.plotting.attention import attention_figure
 
-        maps = [answer.map for _, answer in answers if answer and answer.map is not None]
         save_figure(attention_figure(maps, ideal=ideal), shown.plot)
-
-
-def _answers_in_turn(
-    models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
-) -> Iterable[Named]:
-    """Yield the answer of each model to the first string, then to the second, and so on, as they
-    are computed: each with its `n_best` best outputs (None: all), and with the name of the model's
-    run. An answer is None for a line of standard input that the model cannot read.
-    """
-    of_each = []
-    for trained in models:  # one, if standard input is read: `predict` refuses several
-        answers = _answers(trained.predictor, texts, keep_weights)
-        of_each.append(_noted(answers, trained.predictor))
-    # strict: each of them is run to its end, where `_noted` says what it counted
-    for answers_to_one in zip(*of_each, strict=True):
-        for trained, answer in zip(models, answers_to_one, strict=True):
-            if answer is not None:
-                answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
-            yield trained.name, answer
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -222,17 +206,13 @@ def _lines() -> Iterator[str]:
             return
 
 
-def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None:
+def _print(answer: Answer, name: str, heat: str, *, ranked: bool) -> None:
     """Print an answer: with a map, with --n-best as its best outputs and their log-probabilities,
-    without either as its output alone. None, for a line that the model cannot read, is an empty
-    line.
+    without either as its output alone.
 
     name: of the run; empty if there is only one. heat: `colour`, `digits` or `none`.
     ranked: True to print the best outputs.
     """
-    if answer is None:
-        print()
-        return
     from seq2attn.data.tasks.pairs import Pairs
 
     start = f"{name}\t" if name else ""  # what a printed line begins with
