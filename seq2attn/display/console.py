@@ -228,21 +228,6 @@ def _named(trial: str, text: str) -> str:
     return f"{trial}: {text}" if trial else text
 
 
-def decoding_steps(maximum: int) -> Iterator[int]:
-    """Yield the steps of a decoding, 0 to `maximum` - 1; say every `QUIET_SECONDS` how many there
-    were. The caller stops earlier where all strings have ended.
-
-    A long string takes long: each step attends to the whole source, and there may be twice as many
-    steps as source positions, so time grows with the square of the length.
-    """
-    due = time.monotonic() + QUIET_SECONDS
-    for step in range(maximum):
-        if time.monotonic() >= due:
-            say(f"still decoding: step {step:,} of at most {maximum:,}")
-            due = time.monotonic() + QUIET_SECONDS
-        yield step
-
-
 def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
     """Return the display that suits standard error.
 
