@@ -48,7 +48,7 @@ def printed_everywhere(text, monkeypatch):
     console.write_json({text: [text]})
     console.say(text)
     console.stdout().print(Text(text), text)
-    Lines().evaluation(text)
+    Lines().say(text)
     (
         table := Table(
             [Column(text), Column("n", right=True)], [(text, 1), ([text], 2)], text, [text]

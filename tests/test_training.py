@@ -68,7 +68,7 @@ class Watcher:
         if self.moment in ("step", ("step", step)):
             self.act()
 
-    def evaluation(self, text):
+    def say(self, text):
         step = int(text.partition(":")[0].removeprefix("step "))
         self.evaluations.append(step)
         if self.moment == ("evaluation", step):

@@ -342,7 +342,7 @@ def _conclude(
             records.append({"file": file, "points": passed, **results})
         Table.of_records(records).show()
     elif first.report:  # if there is none, the error says why
-        say(str(first.report), style="", console=stdout())
+        say(str(first.report), console=stdout())
     if not any(codes):
         return
     _, _, hint = first.text.partition("\n")  # the first line of an error is its message

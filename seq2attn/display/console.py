@@ -99,11 +99,9 @@ def json_text(value: Any, **options: Any) -> str:
 # ---- messages ----
 
 
-def say(text: str, style: str = "dim", console: Console | None = None) -> None:
+def say(text: str, console: Console | None = None) -> None:
     """Print a message for people, by default on standard error. A terminal gets lines broken
     between words. `error: ` at its beginning is red.
-
-    style: one of Rich, such as "dim" or "bold red"; empty: plain.
     """
     from rich.text import Text
 
@@ -111,7 +109,7 @@ def say(text: str, style: str = "dim", console: Console | None = None) -> None:
     text = printable(text)
     if console.is_terminal:
         text = "\n".join(_broken(line, console.width) for line in text.split("\n"))
-    message = Text(text, style)
+    message = Text(text)
     message.highlight_regex("^error: ", "bold red")
     console.print(message)
 
@@ -133,7 +131,7 @@ say_once = functools.cache(say)
 
 def print_error(error: Seq2AttnError) -> None:
     """Print an error: its message, and what to do."""
-    say(f"error: {error.message}", style="")
+    say(f"error: {error.message}")
     if error.hint:
         say(error.hint)
 
@@ -209,16 +207,12 @@ class Display(AbstractContextManager["Display"]):
     def step(self, trial: str, step: float, text: str = "") -> None:
         """Show that the trial has done `step` steps. Called often."""
 
-    def evaluation(self, text: str) -> None:
-        """Show what an evaluation in training measured."""
-        self.say(text, "")
-
     def end(self, trial: str, text: str = "") -> None:
         """End a trial."""
         if text:
-            self.say(_named(trial, text), "")
+            self.say(_named(trial, text))
 
-    def say(self, text: str, style: str = "dim") -> None:
+    def say(self, text: str) -> None:
         """Show a line that stays."""
 
     def __exit__(self, *_: object) -> None: ...
@@ -269,14 +263,14 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation(line)
+            self.say(line)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
         super().end(trial, text)
 
-    def say(self, text: str, style: str = "dim") -> None:
-        say(text, style)
+    def say(self, text: str) -> None:
+        say(text)
 
 
 class Bars(Display):
@@ -312,8 +306,8 @@ class Bars(Display):
             self._progress.remove_task(self._bars.pop(trial))
         super().end(trial, text)
 
-    def say(self, text: str, style: str = "dim") -> None:
-        say(text, style, self._progress.console)
+    def say(self, text: str) -> None:
+        say(text, self._progress.console)
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()

@@ -221,7 +221,7 @@ class Trainer:
             self._take_snapshot()
         if evaluates:
             self._save("training")
-            self.display.evaluation(f"{self.span.place(step)}: {results.describe()}")
+            self.display.say(f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()  # what was done here is no time of training
 
     def _need_finite(self) -> None:
