@@ -65,9 +65,9 @@ def _run_file(path: Path, name: str) -> bytes:
     module.__file__ = file
     try:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # a file may also call `exit()`
+        if isinstance(error, KeyboardInterrupt):
+            raise
         where = ""  # of a syntax error: it is raised before any line of the file runs
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:  # the innermost frame, which comes last, counts

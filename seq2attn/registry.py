@@ -258,10 +258,8 @@ class Registry:
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a plug-in may raise anything
-            if isinstance(error, Seq2AttnError) or is_out_of_memory(error):
+            if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
                 raise
             reason = f"cannot be made: {error_text(error)}"
             raise Seq2AttnError(

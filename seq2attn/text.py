@@ -135,10 +135,7 @@ def sentence(error: Mapping[str, Any]) -> str:
     # where pydantic parses a text, it calls `int_type` `int_parsing`
     expected = SENTENCES.get(kind.replace("_parsing", "_type"))
     if expected is not None:
-        limits = {}  # what the sentence has in braces, such as `ge`
-        for name, limit in error.get("ctx", {}).items():
-            limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
-        message = expected.format(**limits)
+        message = expected.format(**error.get("ctx", {}))
     found = "nothing" if value is None else quoted(value)
     # YAML reads nothing, or a comment, as null
     if value is None and kind == "string_type":
