@@ -259,7 +259,6 @@ report good tiny | no run 'good' in runs
 report good.yaml | good.yaml: 3 problems
 report neither.yaml | neither.yaml: no such file
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
-eval tiny --ensemble | --ensemble averages two runs or more
 train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
 train -c good.yaml --set "training.watched=''" | training.watched: the string is empty
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw

@@ -154,10 +154,6 @@ class Models:
         """
         from seq2attn.inference.trained_model import load_ensemble
 
-        if self.as_ensemble and len(runs) < 2:
-            raise Seq2AttnError(
-                "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
-            )
         search = self.search(n_best)
         groups = [runs] if self.as_ensemble else [[run] for run in runs]
         models = []
