@@ -167,7 +167,7 @@ training.warmup=6 training.steps=5 | training.warmup | 6 is above training.steps
 training.target=0.9 evaluation.lengths=13,20 | training.target | no length of evaluation.lengths
 {WIDE}=dot | model.attention.score | {EQUAL}
 {NORMALISER}=sigmoid model.attention.history=shift | {NORMALISER} | 'sigmoid' cannot work with
-training.steps= | training.steps | is null, and so is training.epochs; set
+training.steps= | training.epochs | set either this or training.steps, and the other to null
 training.epochs=3 | training.epochs | task 'reverse' draws its examples
 training.select=ser | training.select | has no effect with task 'reverse'
 task={{name: addition}} training.select=ser | training.select | has no effect with task 'addition'

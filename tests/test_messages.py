@@ -282,7 +282,7 @@ eval --data words.tsv | run 'tiny' is on task 'reverse'
 {PAIRS}columns=1 | 1 is below the last column that is used, 2
 {PAIRS}train=null | task.train (--set 'task.train=null'): is missing: name the file of pairs
 {PAIRS}target_separator='"\t"' | must not contain a tab or a line end
-{PAIRS}skip_bad=0 --set training.steps=5 | is set, and so is training.steps; set one of them to null
+{PAIRS}skip_bad=0 --set training.steps=5 | set either this or training.steps, and the other to null
 {PAIRS}skip_bad=0 --set training.warmup=7 | 7 is above the 6 steps of training: 3 epochs of 2
 compare -c pairs.yaml --vary seed=1-2 --set task.train=none.tsv | none.tsv
 compare -c pairs.yaml --vary seed=1-2 --lengths 3 | lengths: {ALL_PAIRS}

@@ -236,14 +236,13 @@ def _absolute(values: Values, folder: Path) -> Values:
     task = values.get("task")
     if not isinstance(task, Mapping):  # a task's name alone, which has no options
         return values
-    task = dict(task)
     # (the name of the task may be wrong, so data files of any task count)
-    for entry in PARTS["task"]:
-        for name in entry.files:
-            path = task.get(name)
-            if isinstance(path, str) and path:
-                task[name] = os.path.abspath(folder / os.path.expanduser(path))
-    return {**values, "task": task}
+    files = {name for entry in PARTS["task"] for name in entry.files}
+    absolute = {}
+    for name, path in task.items():
+        if name in files and isinstance(path, str) and path:
+            absolute[name] = os.path.abspath(folder / os.path.expanduser(path))
+    return {**values, "task": {**task, **absolute}}
 
 
 def _without(values: Values, paths: Iterable[str]) -> Values:

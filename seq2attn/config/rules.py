@@ -94,18 +94,9 @@ def _training(config: Config) -> Iterator[Problem]:
     # Only tasks that draw their strings have one of these options. Another task, such as one of a
     # plug-in, may draw its strings, too, which only the task itself knows.
     is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
-    if steps is None and epochs is None:
-        yield _problem(
-            "training.steps",
-            "is null, and so is training.epochs; set one of them",
-            "training.epochs",
-        )
-    if steps is not None and epochs is not None:
-        yield _problem(
-            "training.epochs",
-            "is set, and so is training.steps; set one of them to null",
-            "training.steps",
-        )
+    if (steps is None) == (epochs is None):
+        message = "set either this or training.steps, and the other to null"
+        yield _problem("training.epochs", message, "training.steps")
     if epochs is not None and is_drawn:
         yield _problem(
             "training.epochs",
