@@ -247,16 +247,6 @@ def unseen(which):
     return f"of a length never seen in training (trained: 1 to 2 symbols): {which}\n"
 
 
-class Endless:
-    """Standard input that is one line without an end."""
-
-    def readline(self, size=-1):
-        return size * "a"
-
-    def isatty(self):
-        return False
-
-
 LINE = "error: line {} of standard input: {}"
 PREDICTED = [  # the words, standard input, what is printed, and how the messages begin
     (["ab", "b", "ba"], "", "ba\nb\nab\n", ""),
@@ -278,7 +268,6 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
         "ba\n\n",
         LINE.format(2, "the string is longer than 100,000 characters"),
     ),
-    (["-"], Endless(), "\n", LINE.format(1, "the string is longer than 100,000 characters")),
     (
         ["-"],
         io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8"),

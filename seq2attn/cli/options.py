@@ -159,7 +159,11 @@ class Models:
         models = []
         for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
-            _note_checkpoint(trained, self.checkpoint)
+            used = f"using checkpoint {trained.checkpoint} of step {trained.step:,}"
+            if trained.checkpoint != self.checkpoint:
+                say(f"{trained.run.checkpoint(self.checkpoint)} is missing: {used}")
+            elif is_training(trained.run):
+                say(f"run {trained.run.name} is still being trained: {used}")
             models.append(trained.searching(search))
         return models
 
@@ -191,15 +195,6 @@ def find_runs(root: Path, names: str | Sequence[str] | None) -> list[Run]:
     run = find_run(root, None)
     say(f"run: {run.path} (the newest; to use another, name it)")
     return [run]
-
-
-def _note_checkpoint(trained: TrainedModel, wanted: str) -> None:
-    """Say which checkpoint is used if the wanted one is missing, or if the run is being trained."""
-    used = f"using checkpoint {trained.checkpoint} of step {trained.step:,}"
-    if trained.checkpoint != wanted:
-        say(f"{trained.run.checkpoint(wanted)} is missing: {used}")
-    elif is_training(trained.run):
-        say(f"run {trained.run.name} is still being trained: {used}")
 
 
 def stop(signal_number: int, progress: str, command: str) -> NoReturn:

@@ -31,7 +31,6 @@ from seq2attn.display.console import (
     write_json,
 )
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import LONGEST
 from seq2attn.text import MAX_NAMES, first_of, quoted
 
 if TYPE_CHECKING:
@@ -184,7 +183,8 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     `MAX_NAMES` are shown.
     """
     refused = 0
-    for number, source in predictor.task.sources(_lines()):
+    lines = (line.strip("\ufeff\r\n") for line in sys.stdin)
+    for number, source in predictor.task.sources(lines):
         try:
             predictor.read(source)  # raises if the model cannot read it
             yield source
@@ -194,16 +194,6 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
                 error.message = f"line {number} of standard input: {error.message}"
                 print_error(error)
             yield None
-
-
-def _lines() -> Iterator[str]:
-    """Yield the lines of standard input. One that is too long for any model is cut off, to be
-    refused, and is the last: input that never ends a line would fill the memory.
-    """
-    while line := sys.stdin.readline(LONGEST + 2):  # the line end, and one character too many
-        yield line.strip("\ufeff\r\n")
-        if not line.endswith("\n"):
-            return
 
 
 def _print(answer: Answer, name: str, heat: str, *, ranked: bool) -> None:
