@@ -130,27 +130,21 @@ def check(
 # ---- registered parts ----
 
 
-def _known() -> dict[str, Entry]:
-    """Return the parts that can be checked, by KIND/NAME: all but tasks that read files, and parts
-    without a class, such as the score `none`.
+def _chosen(words: Texts) -> dict[str, Entry]:
+    """Return the parts that the words, NAME or KIND/NAME, mean, by KIND/NAME: parts of several
+    kinds may have one name, and a NAME may be a synonym. Without words, return all parts of
+    plug-ins, or if there are none, all parts that can be checked: not tasks that read files, nor
+    parts without a class, such as the score `none`.
+
+    Raises `Seq2AttnError` for a word that means no part that can be checked.
     """
+    from seq2attn.plugins import foreign_parts
+
     known = {}
     for kind, registry in CHECKED.items():
         for entry in registry:
             if entry.implementation and not entry.files:
                 known[f"{kind}/{entry.name}"] = entry
-    return known
-
-
-def _chosen(words: Texts) -> dict[str, Entry]:
-    """Return the parts that the words, NAME or KIND/NAME, mean, by KIND/NAME: parts of several
-    kinds may have one name, and a NAME may be a synonym. Without words, return all parts of
-    plug-ins, or if there are none, all parts. Raises `Seq2AttnError` for a word that means no part
-    that can be checked.
-    """
-    from seq2attn.plugins import foreign_parts
-
-    known = _known()
     foreign = foreign_parts()  # classes
     added = {part: entry for part, entry in known.items() if entry.implementation in foreign}
     if not words:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from seq2attn.cli.options import (
     AsJson,
@@ -31,9 +31,6 @@ from seq2attn.cli.options import (
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
-
-if TYPE_CHECKING:
-    from seq2attn.comparison.results import Comparison
 
 METRIC_NAMES = ", ".join(metric.name for metric in METRICS.values() if metric.heading)
 
@@ -150,7 +147,10 @@ def compare(
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
-    _check_stopped(comparison)
+    done = sum(len(group.trials) for group in comparison.groups)
+    if comparison.stopped_by is not None and done < comparison.planned:
+        progress = f"{done:,} of {comparison.planned:,} trials; running ones are saved."
+        stop(comparison.stopped_by, progress, f"seq2attn {shlex.join(sys.argv[1:])}")
     if as_json:
         write_json(comparison.to_json())
     else:
@@ -186,11 +186,3 @@ def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
     for path in files.values():
         check_figure(path, force)
     return files
-
-
-def _check_stopped(comparison: Comparison) -> None:
-    """Exit if a signal stopped the comparison before its end."""
-    done = sum(len(group.trials) for group in comparison.groups)
-    if comparison.stopped_by is not None and done < comparison.planned:
-        progress = f"{done:,} of {comparison.planned:,} trials; running ones are saved."
-        stop(comparison.stopped_by, progress, f"seq2attn {shlex.join(sys.argv[1:])}")

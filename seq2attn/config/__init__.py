@@ -114,7 +114,8 @@ def _overridden(
     values: Values, overrides: Sequence[str], places: Mapping[str, str]
 ) -> tuple[Values, dict[str, str], list[Problem]]:
     """Return values after overrides, where each dotted key is now written, and a problem for each
-    override that cannot be read.
+    override that cannot be read. That of a part, such as `model.attention.score=dot`, sets its
+    name: `model.attention.score.name`.
 
     places: where each dotted key was written before.
     """
@@ -122,14 +123,22 @@ def _overridden(
     unusable = []
     for override in overrides:
         where = f"--set {quoted(override)}"
+        written, equals, text = override.partition("=")
+        words = [word.strip() for word in written.split(".")]
+        key = ".".join(words)
         try:
-            key, value = parse_override(override)
-            values = _replaced(values, key, value)
+            if not equals or not all(words) or len(words) > MAX_LEVELS:
+                raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
+            value = read_text(text, source="value").value
+            # (a mapping says itself which of its values is the name; a list chooses several parts)
+            is_name = key in PARTS and not isinstance(value, dict | list)
+            changed = f"{key}.name" if is_name else key
+            values = _replaced(values, changed, value)
         except Seq2AttnError as error:
             unusable.append(Problem("", str(error), where))  # of no key
             continue
         for other in list(places):
-            if _is_in(other, key):  # the override has replaced what was written there
+            if _is_in(other, changed):  # the override has replaced what was written there
                 del places[other]
         places[key.removesuffix(".name")] = where  # problems of a part are under the part's key
     return values, places, unusable
@@ -190,20 +199,6 @@ def override_list(overrides: Overrides) -> list[str]:
         if not isinstance(override, str):
             raise Seq2AttnError(f"an override is KEY=VALUE; found {quoted(override)}")
     return listed
-
-
-def parse_override(override: str) -> tuple[str, Any]:
-    """Return the key and the value of an override. Of a part, such as `model.attention.score=dot`,
-    the key is that of its name: `model.attention.score.name`.
-    """
-    key, equals, text = override.partition("=")
-    words = [word.strip() for word in key.split(".")]
-    if not equals or not all(words) or len(words) > MAX_LEVELS:
-        raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
-    key, value = ".".join(words), read_text(text, source="value").value
-    # (a mapping says itself which of its values is the name; a list chooses several parts)
-    is_name = key in PARTS and not isinstance(value, dict | list)
-    return f"{key}.name" if is_name else key, value
 
 
 def _replaced(values: Values, key: str, value: Any) -> Values:
