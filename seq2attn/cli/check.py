@@ -65,9 +65,6 @@ Feedback = Annotated[
     Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)
 ]
 Timeout = Annotated[float, option("SECONDS", "The most that one --attention may take.", min=0.1)]
-Jobs = Annotated[
-    int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
-]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show what the files of --attention print.")
 ]
@@ -81,7 +78,6 @@ def check(
     require: Require = None,
     feedback: Feedback = None,
     timeout: Timeout = 20.0,
-    jobs: Jobs = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +113,7 @@ def check(
                     "require": require or [],
                     "expect": scores.get(name),
                 }
-        rows = _examine(settings, timeout, jobs or available_cores(), verbose, as_json)
+        rows = _examine(settings, timeout, verbose, as_json)
         if feedback is not None:
             _write_feedback(feedback, files, attentions, rows)
         _conclude(files, attentions, rows, as_json)
@@ -267,18 +263,17 @@ def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 def _examine(
     settings: Mapping[str, Mapping[str, Any]],
     timeout: float,
-    jobs: int,
     verbose: bool,
     as_json: bool,
 ) -> dict[str, Row]:
-    """Examine attentions, and say how each ends. Return their rows by FILE:NAME.
+    """Examine attentions, one a core, and say how each ends. Return their rows by FILE:NAME.
 
     settings: by FILE:NAME, options of `check_attention`. timeout: seconds for one attention.
-    jobs: how many are examined at once. verbose: True to show what their files print, unless JSON
+    verbose: True to show what their files print, unless JSON
         has it; without it, rows do not have that either.
     """
     rows = {}
-    for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
+    for row in examine_places(settings, timeout=timeout, jobs=available_cores(), scores=SCORES):
         rows[row.place] = row if verbose else replace(row, printed="")
         if len(settings) > 1:
             say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
