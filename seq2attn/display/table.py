@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+GAP = 3  # characters between two columns on a terminal
 READABLE = 14  # the least width of a text that is broken into lines, unless it is shorter
 TEXT_WIDTH = 100  # of a table as text
 LATEX = str.maketrans(
@@ -76,6 +76,16 @@ class _Texts:
         has nothing to break, only single words and values with intervals.
         """
         return self.column.right or all(" " not in cell.partition(" [")[0] for cell in self.cells)
+
+    @property
+    def least(self) -> int:
+        """The least width on a terminal: texts that are broken into lines keep `READABLE`
+        characters, unless they need fewer.
+        """
+        from rich.cells import cell_len
+
+        unbroken = max(map(cell_len, [self.heading, *self.cells]))
+        return unbroken if self.is_whole else min(unbroken, READABLE)
 
     def html(self, tag: str, text: str) -> str:
         """Return an element for one of the texts."""
@@ -228,31 +238,21 @@ class Table:
         optional = [texts for texts in columns if texts.column.optional]
         left_out: dict[str, str] = {}  # heading -> what of it
         for narrowed in (optional, columns):
-            if self._least(columns, console) > console.width:
+            if _width(columns) > console.width:
                 for texts in narrowed:
                     if any(" [" in cell for cell in texts.cells):
                         texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
                         left_out[texts.heading] = f"intervals of {texts.heading}"
-            while optional and self._least(columns, console) > console.width:
+            while optional and _width(columns) > console.width:
                 last = optional.pop()
                 columns.remove(last)
                 left_out[last.heading] = last.heading
-        console.width = max(console.width, self._least(columns, console))
+        console.width = max(console.width, _width(columns))
         return self._rich_table(columns), list(left_out.values())
 
-    def _least(self, columns: Sequence[_Texts], console: Console) -> int:
-        """Return the least width of a table of some columns."""
-        from rich.measure import Measurement
-
-        options = console.options.update(width=sys.maxsize)
-        return Measurement.get(console, options, self._rich_table(columns)).minimum
-
     def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
-        """Return Rich's table of some columns. A text that is broken into lines keeps `READABLE`
-        characters, unless its cells need fewer.
-        """
+        """Return Rich's table of some columns."""
         from rich import box
-        from rich.cells import cell_len
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -263,10 +263,9 @@ class Table:
             box=box.SIMPLE_HEAD,
         )
         for texts in columns:
-            unbroken = max(map(cell_len, [texts.heading, *texts.cells]))
             table.add_column(
                 Text(texts.heading),
-                min_width=unbroken if texts.is_whole else min(unbroken, READABLE),
+                min_width=texts.least,
                 justify="right" if texts.column.right else "left",
                 no_wrap=texts.is_whole,
                 overflow="fold",
@@ -274,6 +273,11 @@ class Table:
         for row in zip(*(texts.cells for texts in columns), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table
+
+
+def _width(columns: Sequence[_Texts]) -> int:
+    """Return the least width of a table of these columns, with a blank at its left edge."""
+    return 1 + sum(GAP + texts.least for texts in columns)
 
 
 class Tabular:
