@@ -250,13 +250,10 @@ def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     name, and SCORE for all names; of two for one name, the last counts. A name that has no score is
     left out.
     """
-    scores = {}
+    scores: dict[str, str] = {}
     for text in texts:
-        name, equals, score = text.partition("=")
-        if equals and name in names:
-            scores[name] = score
-        else:  # SCORE
-            scores.update(dict.fromkeys(names, text))
+        name, _, score = text.rpartition("=")
+        scores |= dict.fromkeys([name] if name else names, score)
     return scores
 
 

@@ -135,7 +135,7 @@ def evaluate(
     for trained in loaded:
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
-        _note_training(trained, evaluation, f"{trained.name}: " if several else "")
+        _note_training(trained, evaluation)
     if paired:
         paired_table(measured).show(as_json)
     else:
@@ -156,12 +156,10 @@ def evaluate(
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 
-def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
+def _note_training(trained: "TrainedModel", evaluation: Evaluation) -> None:
     """Say what share of the possible strings of each length training saw, if it is 1 % or more, and
     say so if it was trained on the file that it is measured on: such results say little of new
     strings.
-
-    who: the start of a sentence, `RUN: `; empty if only one model is measured.
     """
     examples = trained.step * trained.config.training.batch_size
     shares = []
@@ -170,7 +168,8 @@ def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) ->
         if share and share >= 0.01:
             shares.append(f"{100 * share:.0f} % of those of length {length}")
     if shares:
-        say(f"{who}of the possible strings, training saw about {', '.join(shares)}")
+        saw = f"training saw about {', '.join(shares)}"
+        say(f"{trained.name}: of the possible strings, {saw}")
     files = (trained.task.learned() or {}).get("files", {})  # None: the task reads no files
     if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
         say(f"{trained.name} was trained on this file: the rates show how well it remembers")
