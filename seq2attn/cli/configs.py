@@ -57,13 +57,13 @@ def list_names(
 
       seq2attn list scores
     """
-    if kind is not None and kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
     if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
         rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
     key, registry = KINDS[kind]
     records = []
     for entry in registry:
@@ -75,7 +75,7 @@ def list_names(
 def config(
     name: Annotated[str | None, argument("NAME", "The config's name. Default: list all.")] = None,
 ) -> None:
-    """Print a config that comes with seq2attn, comments included, to start from.
+    """Print a config or an experiment that comes with seq2attn, with its comments, to start from.
 
     Examples:
 
@@ -83,7 +83,12 @@ def config(
 
       seq2attn config pairs/small > mine.yaml
     """
-    from seq2attn.config.yaml_files import find_config, read_file, shipped_names
+    from seq2attn.config.yaml_files import (
+        find_config,
+        read_file,
+        shipped_folder,
+        shipped_names,
+    )
 
     if name is not None:
         file = find_config(name)
@@ -92,12 +97,10 @@ def config(
         return
     rows = []
     for shipped in shipped_names():
-        if not shipped.startswith("experiments/"):  # these are not configs
-            # (without the folder, a file of the user's might be found)
-            text = find_config(f"configs/{shipped}").read_text("utf-8")
-            comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-            first_sentence, *_ = comments.split(". ")
-            rows.append({"config": shipped, "about": first_sentence.removesuffix(".")})
+        text = (shipped_folder() / f"{shipped}.yaml").read_text("utf-8")
+        comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+        first_sentence, *_ = comments.split(". ")
+        rows.append({"config": shipped, "about": first_sentence.removesuffix(".")})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
 
 
