@@ -19,7 +19,6 @@ from seq2attn import __version__
 from seq2attn.cli import (
     analyze,
     check,
-    compare,
     configs,
     evaluate,
     pages,
@@ -145,7 +144,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": runs.train,
     "eval": evaluate.evaluate,
     "predict": predict.predict,
-    "compare": compare.compare,
+    "compare": evaluate.compare,
     "split": runs.split,
     "runs": runs.runs,
     "inspect": configs.inspect,
