@@ -169,9 +169,6 @@ training.target=0.9 evaluation.lengths=13,20 | training.target | no length of ev
 {NORMALISER}=sigmoid model.attention.history=shift | {NORMALISER} | 'sigmoid' cannot work with
 training.steps= | training.epochs | set either this or training.steps, and the other to null
 training.epochs=3 | training.epochs | task 'reverse' draws its examples
-training.select=ser | training.select | has no effect with task 'reverse'
-task={{name: addition}} training.select=ser | training.select | has no effect with task 'addition'
-training.snapshots=0 training.snapshot_weights=true | training.snapshot_weights | has no effect with
 """  # overrides, the key to change, how the message begins, and after `...` what else it says
 
 

@@ -88,7 +88,7 @@ def _lengths(config: Config) -> Iterator[Problem]:
 
 
 def _training(config: Config) -> Iterator[Problem]:
-    """Yield the problems of `training`: how long it takes, and what has no effect there."""
+    """Yield the problems of `training`: how long it takes, and its losses."""
     training = config.training
     steps, epochs = training.steps, training.epochs
     # Only tasks that draw their strings have one of these options. Another task, such as one of a
@@ -103,12 +103,6 @@ def _training(config: Config) -> Iterator[Problem]:
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
             "task",
         )
-    if training.select != "wer" and is_drawn:  # set to something else than the default
-        yield _problem(
-            "training.select",
-            f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",
-            "task",
-        )
     if steps is not None and training.warmup > steps:
         yield _problem(
             "training.warmup",
@@ -119,12 +113,6 @@ def _training(config: Config) -> Iterator[Problem]:
     if len(set(losses)) < len(losses):
         message = f"each loss may be there once; found {', '.join(losses)}"
         yield _problem("training.losses", message)
-    if training.snapshot_weights and not training.snapshots:
-        yield _problem(
-            "training.snapshot_weights",
-            "has no effect with training.snapshots 0; change one of them",
-            "training.snapshots",
-        )
 
 
 def _files(config: Config) -> Iterator[Problem]:
