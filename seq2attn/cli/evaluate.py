@@ -39,7 +39,6 @@ from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
@@ -52,8 +51,6 @@ from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel
-
-METRIC_NAMES = ", ".join(metric.name for metric in METRICS.values() if metric.heading)
 
 
 # ---- eval ----
@@ -244,7 +241,7 @@ class Grid:
         str | None,
         option(
             "NAME",
-            f"One of {METRIC_NAMES}. Default: exact_match, or wer for runs on pairs.",
+            "What is compared, such as entropy. Default: exact_match, or wer for runs on pairs.",
         ),
     ] = None
     lengths: Lengths = None
