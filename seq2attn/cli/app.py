@@ -219,8 +219,7 @@ def main() -> None:
             raise
         code = explained.exit_code
         print_error(explained)
-        if explained.settings:
-            _suggest_settings(explained.settings)
+        _suggest_settings(explained.settings)
     finally:
         _drop_closed_streams()
     sys.exit(code)
@@ -260,16 +259,11 @@ def _usage_error(error: Any) -> Seq2AttnError:
 
 
 def _suggest_settings(settings: Sequence[str]) -> None:
-    """Print the command line with the settings, each KEY=VALUE, that would mend an error, if its
-    command takes --set. A command without it, such as `eval`, reads files as its run read its
-    training files.
+    """Print the command line with the settings, each KEY=VALUE, that would mend an error. Commands
+    without --set, such as `eval`, read files as their run read its training files.
     """
-    application: Any = typer.main.get_command(app)
-    words: list[str] = []
-    for setting in settings:
-        words += ["--set", setting]
-    # No error of a group, such as `plot`, has settings. So the first word names the command.
-    if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
+    if settings and sys.argv[1] not in ("eval", "analyze"):
+        words = [word for setting in settings for word in ("--set", setting)]
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
 
 
