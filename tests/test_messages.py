@@ -156,7 +156,7 @@ train --resume tiny --set seed=2 | {UNCHANGED} | For a
 train --resume tiny --name other | {UNCHANGED} | For a
 train --resume tiny --note text | {UNCHANGED} | For a
 runs --sort exact_match_man | unknown --sort key 'exact_match_man'; did you mean
-runs --sort s | unknown --sort key 's'; allowed: run, state,
+runs --sort s | unknown --sort key 's'; allowed: run,
 train -c good.yaml --name ../x | '../x' is not a valid run name; allowed: letters, digits,
 train -c good.yaml --device gpu | --device: 'gpu' is not available
 eval --device gpu | --device: 'gpu' is not available

@@ -226,8 +226,8 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
     folder, with the folders in it, and of what a pattern matches, only files of Python and
     notebooks count.
 
-    Raises `Seq2AttnError` without a file or a name, and for a folder or a pattern without such a
-    file. Whether a single file, or a name in a file, exists, its examination finds out.
+    Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file has a
+    name, its examination finds out.
     """
     path, _, listed = text.rpartition(":")
     names = listed.split(",")
@@ -235,8 +235,7 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
     if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
         hint = "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine."
         raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
-    # a file may be called as if it were a pattern
-    if Path(path).is_file() or not (Path(path).is_dir() or set(path) & set("*?[")):
+    if Path(path).is_file():  # which may be called as if it were a pattern
         return [path], names
     matching = glob(f"{path}/**" if Path(path).is_dir() else path, recursive=True)
     files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))

@@ -28,7 +28,6 @@ from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.runs.machine import MAX_THREADS
-from seq2attn.runs.records import Status
 from seq2attn.runs.run import (
     DEFAULT_ROOT,
     MAKE_ONE,
@@ -274,13 +273,11 @@ def runs(
     columns = list(COLUMNS)
     if not records:
         say(f"no trained model in {runs_dir.absolute()} yet. {MAKE_ONE}")
-    if sort:
+    elif sort:
         key = sort.removeprefix("-")
-        known = [column.name for column in columns]
-        keys = dict.fromkeys([*known, *Status.model_fields])
-        if key not in keys:
-            raise unknown("--sort key", key, keys)
-        if key not in known:  # show what is sorted by
+        if key not in records[0]:
+            raise unknown("--sort key", key, records[0])
+        if key not in [column.name for column in columns]:  # show what is sorted by
             columns.append(Column(key, right=True))
         falling = sort.startswith("-")
         if not falling:
@@ -300,9 +297,12 @@ def _record(run: Run) -> dict[str, Any]:
     """
     status, environment = run.status(), run.environment
     made = environment.created and f"{environment.created:%Y-%m-%d %H:%M}"
-    return status.model_dump() | {
-        "run": run.name,
-        "state": state_of(run, status),
-        "made": made,
-        "note": environment.note,
-    }
+    return (
+        {"run": run.name}
+        | status.model_dump()
+        | {
+            "state": state_of(run, status),
+            "made": made,
+            "note": environment.note,
+        }
+    )
