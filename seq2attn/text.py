@@ -4,7 +4,6 @@ heavy.
 
 import difflib
 import inspect
-import re
 import traceback
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,11 +82,8 @@ def error_text(error: BaseException) -> str:
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
-    characters.
-    """
-    # `\x1b` becomes `\u001b`; `\\x1b`, an escaped backslash before an x, stays
-    text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
+    """Return `repr(value)`, cut to `limit` characters."""
+    text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

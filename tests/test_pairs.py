@@ -174,7 +174,7 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
         (b"\tb", "the source (column 1) is empty, has an empty part, or a blank at an end: '\\tb'"),
         (b"a\t ", "the target (column 2) is empty"),
         (b"a\tx ", "the target (column 2) is empty, has an empty part, or a blank at an end"),
-        (b"a\tx\0y", "it contains '\\u0000': 'a\\tx\\u0000y'"),
+        (b"a\tx\0y", "it contains '\\x00': 'a\\tx\\x00y'"),
         (b"a\tx\ry", "it contains '\\r'"),
         ("é\tx".encode("latin-1"), "not UTF-8 text; save it as UTF-8: '\\udce9\\tx'"),
         (b"a\tx  y", "the target (column 2) is empty, has an empty part"),
