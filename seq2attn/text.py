@@ -16,9 +16,8 @@ MAX_TEXT = 2000  # characters of what somebody else's exception says
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """Return `did you mean 'scaled'? ` if an allowed name is similar, otherwise nothing."""
-    spelling = {other.lower(): other for other in allowed}
-    similar = difflib.get_close_matches(name.lower(), list(spelling), n=1)
-    return f"did you mean '{spelling[similar[0]]}'? " if similar else ""
+    similar = difflib.get_close_matches(name, list(allowed), n=1)
+    return f"did you mean '{similar[0]}'? " if similar else ""
 
 
 def first_of(names: Sequence[str], most: int = MAX_NAMES) -> str:

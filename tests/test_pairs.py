@@ -131,7 +131,7 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         (
             "WORD\tIPA\na\tx\n",
             {"source_column": "word"},
-            "task.source_column: 'word' names no column; did you mean 'WORD'? the header has",
+            "task.source_column: 'word' names no column; the header has",
         ),
         ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names several columns; the header has"),
         ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),
