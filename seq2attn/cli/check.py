@@ -113,7 +113,7 @@ def check(
                     "require": require or [],
                     "expect": scores.get(name),
                 }
-        rows = _examine(settings, timeout, verbose, as_json)
+        rows = _examine(settings, timeout, verbose)
         if feedback is not None:
             _write_feedback(feedback, files, attentions, rows)
         _conclude(files, attentions, rows, as_json)
@@ -260,20 +260,18 @@ def _examine(
     settings: Mapping[str, Mapping[str, Any]],
     timeout: float,
     verbose: bool,
-    as_json: bool,
 ) -> dict[str, Row]:
     """Examine attentions, one a core, and say how each ends. Return their rows by FILE:NAME.
 
     settings: by FILE:NAME, options of `check_attention`. timeout: seconds for one attention.
-    verbose: True to show what their files print, unless JSON
-        has it; without it, rows do not have that either.
+    verbose: True to show what their files print; otherwise rows do not have it either.
     """
     rows = {}
     for row in examine_places(settings, timeout=timeout, jobs=available_cores(), scores=SCORES):
         rows[row.place] = row if verbose else replace(row, printed="")
         if len(settings) > 1:
             say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
-        if verbose and row.printed and not as_json:
+        if verbose and row.printed:
             say(f"{row.place} printed:\n{row.printed}")
     return rows
 
