@@ -234,7 +234,6 @@ compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8 | {SHORT
 train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8] | {SHORT}
 eval --families unray | --families: | did you mean 'unary'
 train -c dates.yaml --set evaluation.families=[unray] | evaluation.families (--set | 'unary'
-predict abc --n-best 6 --beam 5 | --n-best 6 asks for more outputs than --beam 5 keeps
 predict abc --beam 0 | --beam
 predict a --ideal | --ideal outlines cells of a figure
 analyze variance --samples 1 | Invalid value for '--samples'

@@ -66,11 +66,11 @@ def variance(
     *,
     shown: Shown,
 ) -> None:
-    """Compare the variance of a score over random queries s and keys h with its formula.
+    """Compare the variance of random scores with its formula.
 
-    Components are normal and independent, with variance 1. The variance of a dot product is
-    D (1 + mh^2 + ms^2), with means ms and mh; scaling divides it by D. "off by" is the distance
-    from the formula in standard errors: it exceeds 3 by chance once in 370 times.
+    Components of queries s and keys h are normal and independent, with variance 1. The variance of
+    a dot product is D (1 + mh^2 + ms^2), with means ms and mh; scaling divides it by D. "off by" is
+    the distance from the formula in standard errors: it exceeds 3 by chance once in 370 times.
 
     Examples:
 
@@ -95,9 +95,10 @@ def saturation(
     *,
     shown: Shown,
 ) -> None:
-    """Show that attention weights saturate with the width under raw scores, not under scaled ones.
+    """Show that weights saturate with the width under raw scores.
 
-    "saturated" is the share of queries that give one key a weight above 0.99.
+    Under scaled scores they do not. "saturated" is the share of queries that give one key a weight
+    above 0.99.
 
     Examples:
 
@@ -119,7 +120,7 @@ def gradient(
     *,
     shown: Shown,
 ) -> None:
-    """Measure the gradient of the largest attention weight against the scale of the scores.
+    """Measure the gradient of the largest weight by scale.
 
     Scores are c e with e ~ N(0, 1): c = 1 is a scaled dot product, c = sqrt(D) a raw one. The
     gradient is with respect to the scores. Its norm peaks slightly above c = 1; at c = 10 it almost
@@ -147,11 +148,11 @@ def entropy(
     *,
     shown: Shown,
 ) -> None:
-    """Measure the entropy of attention over random keys against the width, in nats.
+    """Measure the entropy of attention, in nats, against the width.
 
-    Scaled scores keep it, raw scores lose it. "expected" is the entropy for independent normal
-    scores of the same variance, the limit for large widths: for scaled scores a plateau slightly
-    below log S, the entropy of uniform weights.
+    Over random keys: scaled scores keep it, raw scores lose it. "expected" is the entropy for
+    independent normal scores of the same variance, the limit for large widths: for scaled scores a
+    plateau slightly below log S, the entropy of uniform weights.
 
     Examples:
 
@@ -174,7 +175,7 @@ def ledger(
     *,
     shown: Shown,
 ) -> None:
-    """Count what each score costs: parameters, operations per query, bytes of intermediates.
+    """Count what each score costs: parameters, operations, bytes.
 
     A multiplication and an addition count as two operations; projecting the keys happens once per
     sequence and is divided among its queries. Bytes are those of projected keys, hidden layer,
@@ -198,7 +199,7 @@ def masks(
     *,
     shown: Shown,
 ) -> None:
-    """Draw the windows of attention: where each output position may attend to.
+    """Draw windows: where each output position may attend to.
 
     global: all. monotonic and reversed (local_m): [p_t - R, p_t + R] with p_t = t and p_t = S-1-t.
     local_p: the same window around a learned centre, its weights multiplied by a Gaussian of
@@ -231,11 +232,11 @@ def importance(
     *,
     shown: Shown,
 ) -> None:
-    """Test whether attention matters to a trained model, by replacing its attention weights.
+    """Test whether attention matters, by replacing its weights.
 
-    Prints exact match by length. permuted: the weights of each step are shuffled over the source
-    (Jain & Wallace 2019). uniform: all positions get the same weight. frozen: the weights with
-    which another run decodes the same string (Wiegreffe & Pinter 2019).
+    Prints exact match of a trained model by length. permuted: the weights of each step are shuffled
+    over the source (Jain & Wallace 2019). uniform: all positions get the same weight. frozen: the
+    weights with which another run decodes the same string (Wiegreffe & Pinter 2019).
 
     Examples:
 

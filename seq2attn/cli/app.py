@@ -40,10 +40,6 @@ VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].
 class Command(TyperCommand):
     """A command whose options in `VARIADIC` take several words."""
 
-    def get_short_help_str(self, limit: int = 0) -> str:
-        """Return the first line of its help, which a list of commands wraps instead of cutting."""
-        return (self.help or "").partition("\n")[0]
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command, and return what the base class returns. An error of
         Typer's gets the context `ctx`, which says of which command it is.

@@ -81,7 +81,7 @@ def check(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of models, tasks and losses against their contracts, or examine any attention.
+    """Check parts against their contracts, or examine any attention.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, contexts against the weights of answers,

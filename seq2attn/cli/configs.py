@@ -46,7 +46,7 @@ def list_names(
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,
 ) -> None:
-    """Show the names that a config can use; of one kind with formulas and sources.
+    """Show the names that a config can use, or one kind in full.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
     length.
@@ -75,7 +75,7 @@ def list_names(
 def config(
     name: Annotated[str | None, argument("NAME", "The config's name. Default: list all.")] = None,
 ) -> None:
-    """Print a config or an experiment that comes with seq2attn, with its comments, to start from.
+    """Print a config that comes with seq2attn, to start from.
 
     Examples:
 
@@ -111,7 +111,7 @@ def inspect(
     plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Show a config, with every key explained, and the model's parameter counts.
+    """Show a config with every key explained, and parameter counts.
 
     For a task that reads files, also show those files and the vocabularies learned from them. The
     output is YAML that `train --config` accepts.

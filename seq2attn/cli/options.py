@@ -169,7 +169,7 @@ class Models:
 
     def search(self, n_best: int = 0) -> BeamSearch | None:
         """Return the beam search that the options ask for, or None for greedy decoding, which has a
-        single output. Raises `Seq2AttnError` for a --beam narrower than --n-best.
+        single output.
 
         n_best: how many outputs of each string --n-best of `predict` asks for; 0: it was not given.
         """
@@ -177,13 +177,7 @@ class Models:
             return None
         from seq2attn.inference.decoding import BeamSearch
 
-        # without --beam, the default width or wider
-        width = self.beam or max(BeamSearch.width, n_best)
-        if n_best > width:  # so --beam was given
-            raise Seq2AttnError(
-                f"--n-best {n_best} asks for more outputs than --beam {self.beam} keeps",
-                hint="Widen the beam.",
-            )
+        width = max(self.beam or BeamSearch.width, n_best)
         return BeamSearch(width, self.length_penalty or 0.0)
 
 

@@ -189,7 +189,7 @@ def accuracy(
     ] = False,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Draw the exact match of one or several runs through training, or by string length.
+    """Draw exact match through training, or by string length.
 
     Through training, a line is the mean over the trained lengths; the shading below it reaches down
     to the worst length. By length, all calls of `eval` on the same weights count, and one run alone

@@ -66,7 +66,7 @@ def split(
     overrides: Overrides = None,
     force: Force = False,
 ) -> None:
-    """Split a file of pairs into train, dev and test, by word or by the values of a column.
+    """Split a file of pairs into train, dev and test, word by word.
 
     All lines of a word are in one part, so that no part has a word of another; lines with the same
     source and other features count as one word, and so do variants such as about(2), and sources
