@@ -205,7 +205,7 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 --checkpoint x | checkpoint (--checkpoint): should be 'best' or 'last'
 {GRID} seed=1 --baseline seed | expected KEY=VALUE
 {GRID} seed=1 --name a/b | is not a valid run name
-{GRID} seed=1 --plot good.yaml | good.yaml: {FORMAT}
+{GRID} seed=1 --plot good.yaml | good.yaml is not a folder
 {GRID} seed=1 -c goood.yaml | goood.yaml: no such file
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs

@@ -321,12 +321,15 @@ def compare(
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
+    from seq2attn.comparison.figures import figure_files, figures_of
 
     plugins = plugin or []
     composed = compose_experiment(experiment, **vars(grid))
     # files that may not be written are refused before any training
     check_latex(latex, force)
-    files = _figure_files(composed.name, plot, force) if plot else {}
+    files = figure_files(composed.name, plot) if plot else {}
+    for path in files.values():
+        check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
@@ -343,8 +346,6 @@ def compare(
     if latex and comparison.groups:  # there are none if no trial is done
         save_latex(comparison.paper_table(), latex)
     if plot:
-        from seq2attn.comparison.figures import figures_of
-
         for name, figure in figures_of(comparison).items():
             save_figure(figure, files[name])
     if comparison.groups:
@@ -352,20 +353,3 @@ def compare(
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:  # after the results of the trials that are done
         raise comparison.failure()
-
-
-def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
-    """Return the file of each figure, by the figure's name. Raises `Seq2AttnError` for a file that
-    may not be written.
-
-    plot: the folder or file that --plot names.
-    """
-    from seq2attn.comparison.figures import figure_files
-    from seq2attn.plotting.style import check_format
-
-    if plot.is_file():
-        check_format(plot)  # `figure_files` would take a file of another format for a folder
-    files = figure_files(comparison, plot)
-    for path in files.values():
-        check_figure(path, force)
-    return files
