@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from glob import glob
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -113,7 +113,14 @@ def check(
                     "require": require or [],
                     "expect": scores.get(name),
                 }
-        rows = _examine(settings, timeout, verbose)
+        rows = {}  # by FILE:NAME, as their examinations end
+        for row in examine_places(settings, timeout=timeout, jobs=available_cores(), scores=SCORES):
+            # without --verbose, JSON does not have what was printed either
+            rows[row.place] = row if verbose else replace(row, printed="")
+            if len(settings) > 1:
+                say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
+            if verbose and row.printed:
+                say(f"{row.place} printed:\n{row.printed}")
         if feedback is not None:
             _write_feedback(feedback, files, attentions, rows)
         _conclude(files, attentions, rows, as_json)
@@ -254,26 +261,6 @@ def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
         name, _, score = text.rpartition("=")
         scores |= dict.fromkeys([name] if name else names, score)
     return scores
-
-
-def _examine(
-    settings: Mapping[str, Mapping[str, Any]],
-    timeout: float,
-    verbose: bool,
-) -> dict[str, Row]:
-    """Examine attentions, one a core, and say how each ends. Return their rows by FILE:NAME.
-
-    settings: by FILE:NAME, options of `check_attention`. timeout: seconds for one attention.
-    verbose: True to show what their files print; otherwise rows do not have it either.
-    """
-    rows = {}
-    for row in examine_places(settings, timeout=timeout, jobs=available_cores(), scores=SCORES):
-        rows[row.place] = row if verbose else replace(row, printed="")
-        if len(settings) > 1:
-            say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
-        if verbose and row.printed:
-            say(f"{row.place} printed:\n{row.printed}")
-    return rows
 
 
 def _short(row: Row) -> str:
