@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from inline import Terminal, plain
 
+from seq2attn.display import console
 from seq2attn.display.console import Bars, Display, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
@@ -169,8 +170,9 @@ def show_two(display):
 STEPS = ["step 1 of 4", "exact match 0.5", "step 2 of 4; b: step 0"]
 
 
-def test_progress_in_a_pipe_names_the_trials(capsys):
-    show_two(Lines(seconds=0))
+def test_progress_in_a_pipe_names_the_trials(capsys, monkeypatch):
+    monkeypatch.setattr(console, "QUIET_SECONDS", 0)
+    show_two(Lines())
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == ["training runs/a", *STEPS, "b: done"]

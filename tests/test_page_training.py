@@ -20,8 +20,7 @@ def small(tmp_path_factory, traced_once):
     file = folder / "page.html"
     configs = f"--train {folder}/scaled.yaml --train {folder}/slow.yaml"
     settings = " ".join(f"--set={setting}" for setting in SMALL)
-    said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
-    assert "exporting slow (2 of 2)" in said.splitlines()
+    call_main(f"page --text abc --to {file} {configs} {settings}").check()
     assert file.stat().st_size < 700_000
     return file
 

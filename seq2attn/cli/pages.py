@@ -53,7 +53,7 @@ def report(
 
       seq2attn report chapter --to chapter.html
     """
-    _check_page(to, "report", force)
+    check_output(to, "report", '<meta name="generator" content="seq2attn report">', force)
     from seq2attn.comparison.plan import find_comparison
 
     plan = find_comparison(names or [], runs_dir)  # None: the names are of runs
@@ -103,7 +103,7 @@ def page(
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
-    _check_page(to, "page", force)
+    check_output(to, "page", '<meta name="generator" content="seq2attn page">', force)
     if len(names or ()) > 2:
         raise Seq2AttnError("a page shows one run, or two side by side")
     if overrides and not train:
@@ -122,7 +122,7 @@ def page(
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)
-    with make_display(seconds=0) as display:  # a line for each model, in a pipe, too
+    with make_display() as display:
         rendered = render(models, display)
     _write(to, rendered)
 
@@ -157,13 +157,6 @@ def export(
 
     write_folder(folder, load_run(run, checkpoint, "cpu"))
     print(folder)
-
-
-def _check_page(path: Path, kind: str, force: bool) -> None:
-    """Raise `Seq2AttnError` if a command may not write the page `path`, a `kind` such as "report".
-    An older page of that kind may be replaced; its generator shows what it is.
-    """
-    check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
 
 
 def _write(path: Path, text: str) -> None:

@@ -202,12 +202,11 @@ def _named(trial: str, text: str) -> str:
     return f"{trial}: {text}" if trial else text
 
 
-def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
+def make_display(wanted: bool | None = True) -> Display:
     """Return the display that suits standard error.
 
     wanted: False: the display that shows nothing; None: that one, too, but only where standard
         error is neither a terminal nor in a notebook; True: one that shows something everywhere.
-    seconds: between two lines about steps where standard error is a pipe or a file.
     """
     console = stderr()
     if wanted is False:
@@ -215,7 +214,7 @@ def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> 
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
     in_notebook = "ipykernel" in sys.modules
-    return Lines(seconds) if wanted or in_notebook else Display()
+    return Lines() if wanted or in_notebook else Display()
 
 
 class Lines(Display):
@@ -223,8 +222,7 @@ class Lines(Display):
     if there is anything new.
     """
 
-    def __init__(self, seconds: float = QUIET_SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._last_time = time.monotonic()
         self._last_line = ""
         self._running: dict[str, str] = {}  # trial -> its text
@@ -237,7 +235,7 @@ class Lines(Display):
         trials that have one.
         """
         self._running[trial] = text
-        if time.monotonic() - self._last_time < self._seconds:
+        if time.monotonic() - self._last_time < QUIET_SECONDS:
             return
         self._last_time = time.monotonic()
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
