@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config, Overrides, override_list
 from seq2attn.display.console import make_display
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import ALLOWED
 from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
@@ -98,12 +97,8 @@ def load(
     """
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
-    wanted = run if isinstance(run, list | tuple) else [run]
-    runs = []
-    for one in wanted:
-        if not isinstance(one, str | Run | None):
-            raise Seq2AttnError(f"load takes runs, or their names; found a {type(one).__name__}")
-        runs.append(one if isinstance(one, Run) else find_run(root, one))
+    wanted: Sequence[Any] = run if isinstance(run, list | tuple) else [run]
+    runs = [one if isinstance(one, Run) else find_run(root, one) for one in wanted]
     return load_ensemble(runs, checkpoint, device)
 
 

@@ -66,7 +66,7 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
     assert len(loaded.module.models) == 2
     with refused("patch_map looks into one model, and tiny . tiny is an ensemble"):
         seq2attn.patch_map(loaded, "abc", "bca", "logits")
-    with refused("load takes runs, or their names; found a int"):
+    with pytest.raises(TypeError):
         seq2attn.load([3], runs_dir=runs_copy)
 
 

@@ -62,11 +62,6 @@ def load_config(config: str | Path | Values | Config, overrides: Overrides = ())
         config = config.model_dump(mode="json")
     if isinstance(config, Mapping):
         return check_config(config, overrides)
-    if not isinstance(config, str | Path):
-        raise Seq2AttnError(
-            "expected a config: a file's name, or its keys and values; "
-            f"found a {type(config).__name__}"
-        )
     file = find_config(config)
     document = read_file(file)
     if not isinstance(document.value, dict):
