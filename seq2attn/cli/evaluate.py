@@ -261,38 +261,32 @@ class Grid:
     ] = None
 
 
-ExperimentFile = Annotated[
-    Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
-]
-Workers = Annotated[
-    int | None,
-    option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
-]
-Plot = Annotated[
-    Path | None,
-    option(
-        "FOLDER|FILE",
-        "Also save figures in this folder, or beginning with this file's name: x.svg for "
-        "x-loss.svg and so on, or .pdf.",
-    ),
-]
-Executor = Annotated[
-    str | None,
-    option(
-        "WHERE",
-        "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
-    ),
-]
-
-
 def compare(
-    experiment: ExperimentFile = None,
+    experiment: Annotated[
+        Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
+    ] = None,
     *,
     grid: Grid,
-    workers: Workers = None,
-    executor: Executor = None,
+    workers: Annotated[
+        int | None,
+        option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
+    ] = None,
+    executor: Annotated[
+        str | None,
+        option(
+            "WHERE",
+            "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
+        ),
+    ] = None,
     as_json: AsJson = False,
-    plot: Plot = None,
+    plot: Annotated[
+        Path | None,
+        option(
+            "FOLDER|FILE",
+            "Also save figures in this folder, or beginning with this file's name: x.svg for "
+            "x-loss.svg and so on, or .pdf.",
+        ),
+    ] = None,
     force: Force = False,
     latex: Latex = None,
     device: Device = "auto",

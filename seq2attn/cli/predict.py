@@ -40,30 +40,27 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = 1_000  # lines of standard input that are read before they are answered
 
-Given = Annotated[
-    list[str],
-    argument("TEXT", "Input strings; - reads them from standard input, one per line."),
-]
-Best = Annotated[
-    int | None,
-    option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
-]
-Heat = Annotated[
-    Literal["colour", "digits", "none"] | None,
-    typer.Option(
-        "--map", help="How to print the attention. Default: colour on a terminal, none in a pipe."
-    ),
-]
-
 
 def predict(
-    texts: Given,
+    texts: Annotated[
+        list[str],
+        argument("TEXT", "Input strings; - reads them from standard input, one per line."),
+    ],
     names: RunOptions = None,
     *,
-    n_best: Best = None,
+    n_best: Annotated[
+        int | None,
+        option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
+    ] = None,
     shown: Shown,
     ideal: Ideal = False,
-    heat: Heat = None,
+    heat: Annotated[
+        Literal["colour", "digits", "none"] | None,
+        typer.Option(
+            "--map",
+            help="How to print the attention. Default: colour on a terminal, none in a pipe.",
+        ),
+    ] = None,
     device: Device = "cpu",
     models: Models,
 ) -> None:

@@ -42,14 +42,6 @@ from seq2attn.runs.run import (
 # ---- split ----
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
-By = Annotated[
-    str,
-    option("COLUMN", "Split by this column's values, such as lemmas; by number or name."),
-]
-Folder = Annotated[
-    Path,
-    option("FOLDER", "Where the parts are written.", file_okay=False),
-]
 FOUND = ("header", "source_separator", "target_separator", "features_separator")
 """what the pairs themselves tell, unless it is set"""
 RECIPES = {"small": 3_000, "medium": 30_000, "large": sys.maxsize}
@@ -60,9 +52,15 @@ def split(
     file: Annotated[Path, argument("FILE", "The file of pairs.")],
     dev: Share = 10.0,
     test: Share = 10.0,
-    by: By = "",
+    by: Annotated[
+        str,
+        option("COLUMN", "Split by this column's values, such as lemmas; by number or name."),
+    ] = "",
     seed: Annotated[int, option("N", "Another seed chooses other words.")] = 0,
-    to: Folder = Path(),
+    to: Annotated[
+        Path,
+        option("FOLDER", "Where the parts are written.", file_okay=False),
+    ] = Path(),
     overrides: Overrides = None,
     force: Force = False,
 ) -> None:
@@ -163,10 +161,6 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
 
 # ---- train ----
 
-Threads = Annotated[
-    int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
-]
-
 
 def train(
     config: Annotated[
@@ -185,7 +179,9 @@ def train(
         option("RUN", "Continue this run from its last checkpoint."),
     ] = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Annotated[
+        int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
+    ] = None,
     plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
