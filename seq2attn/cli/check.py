@@ -214,8 +214,8 @@ def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
             # the code is empty if the attention weights are the same; a text may then still tell of
             # a difference that they do not show
             code, text = compare(Sample(*scored(entry.name)), expect, known)
-            result = {"score": entry.name, "expected": expect, "difference": code}
-            rows.append({**result, "result": text or "equal"})
+            row = {"score": entry.name, "expected": expect, "difference": code}
+            rows.append(row | {"result": text or "equal"})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
     Table.of_records(rows).show(as_json)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from seq2attn.config import Config
 
-MOST_SYMBOLS = 200  # of a vocabulary, for people
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -142,11 +141,7 @@ def inspect(
     for line in _explained(config):
         print(line)
     for name, value in (learned or {}).items():
-        more = ""
-        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:  # of a vocabulary
-            more = f" and {len(value) - MOST_SYMBOLS:,} more (--json has them)"
-            value = value[:MOST_SYMBOLS]
-        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
+        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
     for part, count in parameters.items():
         print(f"# parameters, {part}: {count:,}")
 
