@@ -35,9 +35,9 @@ def option(metavar: str, meaning: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=meaning, **settings)
 
 
-def argument(metavar: str, meaning: str, **settings: Any) -> Any:
+def argument(metavar: str, meaning: str) -> Any:
     """Make a `typer.Argument` with this help, which calls the value `metavar`."""
-    return typer.Argument(metavar=metavar, help=meaning, **settings)
+    return typer.Argument(metavar=metavar, help=meaning)
 
 
 def _load_plugins(plugins: Texts) -> list[str]:
