@@ -24,7 +24,6 @@ SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
 SORTS = {aten.sort, aten.topk}  # their first result is in order, along the last axis
 NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, aten.sum, aten.mul}
 """the operations that say something of weights: the others run as they are"""
-HIDDEN = -1e3  # scores below it are masked
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -67,16 +66,12 @@ class Watch(TorchDispatchMode):
         """a softmax was applied to what another one returned"""
         self.is_over_one = False
         """a softmax of numbers for each key was applied over an axis of length 1"""
-        self.is_of_least = False
-        """a softmax was given the smallest of some numbers, the others left out"""
         self.is_selected = False
         """the largest of some numbers, one for each key, were chosen"""
         self.is_sorted = False
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
-        self._least: list[Tensor] = []
-        """of each `topk` that asks for the smallest numbers, these numbers, in order"""
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each as [product, left operand, right operand], by where the
         product lies in memory: they are kept so that nothing else can lie there"""
@@ -112,8 +107,7 @@ class Watch(TorchDispatchMode):
 
     def _note(self, kind: Any, args: list[Any], result: Any) -> None:
         """Note what an operation tells of the attention, other than a use of weights: it sets the
-        fields that begin with `is_`, and remembers softmaxes, elementwise products, and the
-        smallest numbers.
+        fields that begin with `is_`, and remembers softmaxes and elementwise products.
 
         kind: one of NOTED. args: what the operation was given. result: what it returned.
         """
@@ -122,11 +116,8 @@ class Watch(TorchDispatchMode):
         if kind in SORTS:  # B numbers are the lengths of the rows, by which a batch is sorted
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
         if kind is aten.topk:
-            chosen = result[0]
             # all of the numbers, only put in order, are not a selection
-            self.is_selected |= chosen.size(-1) < shape[-1] == self.length
-            if args[3:4] == [False]:  # `largest`: the smallest are chosen
-                self._least.append(chosen.flatten().sort().values)
+            self.is_selected |= result[0].size(-1) < shape[-1] == self.length
         if kind in VIEWS:
             self.is_moved |= self._is_moved(shape, list(result.shape))
         if kind in SOFTMAXES:
@@ -134,9 +125,6 @@ class Watch(TorchDispatchMode):
             self.is_twice |= any(place_of(operand) == place_of(made) for _, made in self.softmaxes)
             # args[1] is the axis that the softmax runs over
             self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
-            for least in self._least:
-                kept = operand[operand > HIDDEN].sort().values
-                self.is_of_least |= torch.equal(kept, least)
             self.softmaxes.append((operand, result))
         if kind is aten.mul and isinstance(args[1], Tensor):  # and not a number, such as a scale
             self._elementwise[result.data_ptr()] = [result, *args]

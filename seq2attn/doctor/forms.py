@@ -24,14 +24,12 @@ from seq2attn.doctor.call import (
     module_of,
 )
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import axes_of, docs_of, role_by_type, unpacked
+from seq2attn.doctor.said import axes_of, docs_of, role_by_type
 from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
     PLACED,
-    SOURCES,
     WORDS,
-    is_in,
     required,
     role_of,
     words,
@@ -81,7 +79,6 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
-    said += f"\n{unpacked(attention)}"
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
@@ -243,32 +240,9 @@ def _side(meaning: Meaning) -> int:
 
 def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
     """Return the expressions that an argument beside query, keys and values may have, the likeliest
-    first: the usual ones (`_usual_choices`), with others before or among them.
-
-    An attention may take a second memory, which is another sequence of keys.
-    """
-    forms = _usual_choices(name, role, meaning, layout)
-    keys, query, _ = layout
-    # a second memory is known by a mask that is named after it: `image` beside `image_mask`
-    masks = meaning.roles["mask"] + meaning.roles["lengths"]
-    seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
-    if name in seconds:
-        return [keys.replace("keys", WORDS["second"]["memory"]), *forms]
-    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):  # its mask
-        return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
-    if role == "other" and words(name) & SOURCES:  # a second memory without a mask
-        return [keys, *forms]
-    # a history, or what its name does not tell, may also be the query or the keys once more
-    if role == "history" or (role == "other" and role_of(name) != "other"):
-        return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
-    return forms
-
-
-def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
-    """Return the usual expressions of an argument beside query, keys and values, the likeliest
     first, made of templates in `words.toml`.
     """
-    queries = layout[2]
+    keys, query, queries = layout
     if name == meaning.mask:
         return forms_of_mask(meaning)
     if role == "side":
@@ -282,8 +256,9 @@ def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> li
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
-        # the plain state, None and 0 come before states in other layouts
-        early = [*states[:1], *WORDS["other"][:2]]
+        # the plain state, None and 0 come before states in other layouts, and the query or the keys
+        # once more
+        early = [*states[:1], *WORDS["other"][:2], *filter(None, (query, keys))]
         forms = [*early, *states, *WORDS["other"], *WORDS["history"], *whole]
     return _both_ways(name, forms, meaning)
 

@@ -25,9 +25,9 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.As
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
     notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
-    that it may import its neighbours by `from .layers import Linear`, whether folders have an
-    `__init__.py` or not. Folders are added to `sys.path`, and stay there: that of the file, that of
-    its packages, and those between it and the current directory.
+    that it may import its neighbours by `from .layers import Linear`. Folders are added to
+    `sys.path`, and stay there: that of the file, that of its packages, and those between it and the
+    current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
     a cell of a notebook raises is ignored.
@@ -42,14 +42,7 @@ def load_attention(place: str) -> Any:
     top = file.parent  # in the end, the folder that holds the outermost package
     while (top / "__init__.py").is_file():
         top = top.parent
-    packages = file.parent.relative_to(top).parts  # their names, the outermost first
-    needed = _top_of_relative_imports(file, set())
-    if len(needed.parts) < len(top.parts):
-        # its relative imports go further up, through folders without `__init__.py`: these become
-        # packages below this module, as no library has a module of such a name
-        loaded.__path__ = [str(needed)]
-        packages = MODULE, *file.parent.relative_to(needed).parts
-    loaded.__package__ = ".".join(packages)
+    loaded.__package__ = ".".join(file.parent.relative_to(top).parts)
     # its other imports may start at any folder of the project; these come last, so that names in
     # them hide no library's
     project = (one for one in file.parents if one.is_relative_to(Path.cwd()))
@@ -64,31 +57,6 @@ def load_attention(place: str) -> Any:
         names = [known for known, value in vars(loaded).items() if callable(value)]
         raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
     return getattr(loaded, name)
-
-
-def _top_of_relative_imports(file: Path, seen: set[Path]) -> Path:
-    """Return the folder that holds the outermost package in which a file must be for its relative
-    imports, and those of the files that these name. Without any, as of a notebook, that is the
-    file's own folder.
-
-    seen: the files that were read already; this one is added.
-    """
-    top = file.parent
-    if file.suffix != ".py" or file in seen or not file.is_file():
-        return top
-    seen.add(file)
-    with contextlib.suppress(SyntaxError):  # running the file will raise it
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            # level: how many dots there are, as 2 in `from ..layers import Linear`, or 0
-            if isinstance(node, ast.ImportFrom) and 0 < node.level < len(file.parents):
-                package = file.parents[node.level - 1]
-                named = package.joinpath(*(node.module or "").split("."))
-                # what is named may be a module, a package, or a package with modules to import
-                files = [named.with_suffix(".py"), named / "__init__.py"]
-                files += [named / f"{one.name}.py" for one in node.names]
-                tops = [package.parent, *(_top_of_relative_imports(one, seen) for one in files)]
-                top = min(top, *tops, key=lambda folder: len(folder.parts))
-    return top
 
 
 def _cells(file: Path) -> Iterator[CodeType]:

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-import torch
-
 from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
@@ -124,27 +122,6 @@ def _encodings(subject: Subject) -> frozenset[str]:
     return held & ENCODED | of_weights | words(*told) & NEARER
 
 
-def blocks(subject: Subject) -> Found:
-    """The size of blocks, in which keys or queries are visited, changes no result. Sizes with which
-    rows see other keys are left out, as blocks are then meant to limit what a row sees.
-    """
-    for attention, numbers, name, value in _sizes(subject, BLOCKS):
-        by = 0.0
-        for size in (2, 4, subject.length):
-            numbers[name] = size
-            # a new subject each time, as a subject keeps the results that it has computed once
-            other = subject.called(attention=attention)
-            with contextlib.suppress(Exception):  # sizes may have to fit
-                difference = other.difference(other.output(), subject.unmasked.output)
-                if torch.equal(other.seen, subject.seen):
-                    by = max(by, difference)
-        numbers[name] = value  # as it was
-        # where some blocks are selected, the result may rightly depend on their size
-        if by > CLOSE and not _selects(subject):
-            yield "block-size", name, by
-            return
-
-
 def window_size(subject: Subject) -> Found:
     """A window of self-attention has as many places as its number says, the row's own among them,
     if the docstring counts them so, as in "window_size - 1 tokens before it".
@@ -159,13 +136,6 @@ def window_size(subject: Subject) -> Found:
             if most == FEW + 1:
                 yield "window-wide", name, FEW, most
         numbers[name] = value  # as it was
-
-
-def _selects(subject: Subject) -> bool:
-    """Return whether a key that a row sees for some inputs has no weight for others, as where
-    blocks of keys are selected by their scores.
-    """
-    return any(((weights == 0) & subject.seen).any() for weights in subject.unmasked.weights)
 
 
 def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:

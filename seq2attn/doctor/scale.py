@@ -11,7 +11,7 @@ from math import nan
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.doctor.call import B, arrange, orders_of
@@ -102,20 +102,6 @@ def shared(subject: Subject) -> Found:
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
             return
-
-
-def repeated(subject: Subject) -> Found:
-    """Heads in an `nn.ModuleList` are modules of their own. It is a mistake if the list holds a
-    module several times, and all uses have the same weights.
-
-    A layer that is applied several times, and shares its parameters on purpose, has other weights
-    each time, as its input is another one.
-    """
-    lists = (part for part in subject.module.modules() if isinstance(part, nn.ModuleList))
-    if any(len(one) > len({*one}) for one in lists):
-        weights = [use.weights for use in subject.unmasked.uses]
-        if len(weights) > 1 and all(torch.equal(weights[0], other) for other in weights):
-            yield "heads-repeated", len(weights)
 
 
 def normalised(subject: Subject) -> Found:

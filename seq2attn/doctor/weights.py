@@ -8,21 +8,19 @@ order. Differences of outputs are shares of their largest number; `gap` is the l
 two tensors. CLOSE is what rounding may make of equal results, TINY is less.
 """
 
-import contextlib
 import re
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import ORDERS, B, Inputs, arrange
+from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
-from seq2attn.doctor.words import ROLES, SOURCES, role_of, words
+from seq2attn.doctor.words import words
 from seq2attn.findings.engine import Found
 
-KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
@@ -81,8 +79,6 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         # a key without weight in all rows of the batch changes the result: the softmax includes it
         return "mask-after-softmax"
-    if any(_is_added(subject, use) for use in range(len(subject.unmasked.uses))):
-        return "added-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # between rows of a head: where heads mix their weights, these may have any sum, but the same in
     # all rows of a head
@@ -100,21 +96,6 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     return "axis" if min(others) < EXACT else "sums"
 
 
-def _is_added(subject: Subject, use: int) -> bool:
-    """Return whether the weights of a use, given by its index, are the sum of what a softmax
-    returned and of something that is the same in all rows of the batch, as a bias of positions is.
-    """
-    weights, watch = subject.unmasked.uses[use].weights, subject.unmasked.watch  # (N, S)
-    for _, shares in watch.softmaxes:
-        if shares.size(-1) == subject.length and shares.numel() == weights.numel():
-            added = weights - shares.reshape(weights.shape)  # (N, S)
-            order = subject.orders[use] or ORDERS[0]
-            rows = arrange(added, order, B, subject.queries(subject.inputs))  # (B, H, L, S)
-            if gap(rows, rows[:1]) < TINY < EXACT < rows.abs().max():
-                return True
-    return False
-
-
 def _needs_no_softmax(subject: Subject) -> bool:
     """Return whether the name, the docstring or the class of a part says that weights are not the
     result of a softmax, or need not sum to 1, as in linear attention.
@@ -129,17 +110,10 @@ def _needs_no_softmax(subject: Subject) -> bool:
 def used(subject: Subject) -> Found:
     """The result follows from the weights that were caught, all heads of them, and from what they
     average. At most one finding is yielded: `no-context` if there is no result beside weights,
-    `tokens-apart` if no token follows another one, `unused-weights` if a head changes nothing, or
-    what `_averaged` finds.
+    `unused-weights` if a head changes nothing, or what `_averaged` finds.
     """
     if not subject.output_indices:
         yield "no-context"
-        return
-    # it is given nothing else that could close places
-    is_alone = len(subject.call.expressions) == 1 and not subject.has_mask
-    is_told = re.search("(?i)attention", subject.docs)  # it is not a layer of another kind
-    if is_alone and is_told and not subject.unmasked.weights and subject.keeps_tokens_apart:
-        yield "tokens-apart"
         return
     is_pooled = subject.inputs.query is None and not subject.is_self
     last = subject.last_use  # an index into uses, and into weights: it is None if these differ
@@ -156,28 +130,10 @@ def used(subject: Subject) -> Found:
         yield from _averaged(subject)
 
 
-def sources(subject: Subject) -> Found:
-    """An optional argument with the name of a source, such as `context=None`, changes the result
-    when it is given: it may be what is attended to.
-    """
-    expressions = subject.call.expressions
-    text = next((text for text in expressions.values() if "keys" in text), "")
-    for name, argument in subject.arguments.items():
-        is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
-        if is_source and argument.default is None and name not in expressions:
-            # in the layout of the keys, with other numbers: a call makes `values` of the keys
-            other = subject.called(
-                expressions={**expressions, name: text.replace("keys", "values")}
-            )
-            with contextlib.suppress(Exception):  # it takes another form
-                if subject.difference(other.output(), subject.unmasked.output) < TINY:
-                    yield "source-ignored", name
-
-
 def _averaged(subject: Subject) -> Found:
     """Yield what is wrong with the values that the weights multiply: other keys do not change them,
-    they are the keys although others are given, or weights follow from them. Or yield `bypass`
-    if keys also reach the result by another way than the weighted average.
+    or they are the keys although others are given. Or yield `bypass` if keys also reach the result
+    by another way than the weighted average.
     """
     inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
     if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
@@ -190,13 +146,6 @@ def _averaged(subject: Subject) -> Found:
         if subject.change_with(other_values).max() < TINY:
             # if weights multiply anything, it follows from the keys alone
             yield "keys-as-values" if uses else "values-ignored"
-            return
-        # where arguments are named as keys and as values, weights do not follow from the values
-        named = words(*subject.call.expressions)
-        before, after = subject.unmasked.weights[:1], subject.run(other_values).weights[:1]
-        is_told = named & KEYS and named & ROLES["values"]
-        if is_told and before and gap(before[0], after[0]) > CLOSE:
-            yield "values-as-keys"
             return
     other_keys = inputs.changed_at(ALL, "keys")
     # not strict, as other keys may lead to another number of uses
@@ -249,18 +198,6 @@ def residual(subject: Subject) -> Found:
     # what they got from each other reaches the result, but not by the residual connection
     if is_added and by_each_other(no_keys) < TINY and by_each_other() > CLOSE:
         yield "residual"
-
-
-def normed(subject: Subject) -> Found:
-    """If self-attention adds a residual connection to the average, it adds the input itself. Yield
-    `residual-normed` if it adds what a norm made of it, so that the input's size does not matter.
-    """
-    inputs = subject.inputs.unpadded
-    if not subject.is_self or subject.last_use is None or not subject.output_indices:
-        return
-    # keys pass by the average, and keys of twice the size change nothing
-    if _passes_by(subject) and subject.change_with(inputs.times(2)).max() < CLOSE:
-        yield "residual-normed"
 
 
 def returned(subject: Subject) -> Found:
