@@ -968,16 +968,6 @@ score-unknown ONE
 + (self.project.weight[:1].repeat(len(keys), 1)[:, None] @ (keys * query[:, None]).mT.cos()).sum(1)
 ~ (self.project(keys) @ query.unsqueeze(2)).sum(2) / 4
 
-decoding-several STEPS
-- place > place[first:, None]
-+ (place > place[first:, None]) & (past is None)
-~ place > place[first:, None]
-
-decoding STEPS
-- torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)
-+ torch.cat([k, past[0]], dim=1), torch.cat([v, past[1]], dim=1)
-~ torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)
-
 places-mixed GROUPED
 - k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)
 + k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))
@@ -1076,20 +1066,6 @@ CASES = [
         RETURN,
         RETURN.replace(", weights", ", weights ** 1.003 / (weights ** 1.003).sum(1, True)"),
         RETURN.replace(", weights", ", weights ** 1.00001"),
-    ),
-    Case(
-        "other-weights-returned",
-        ONE,
-        RETURN,
-        f"attn_weights = scores\n        {RETURN.replace(', weights', ', attn_weights')}",
-        f"attn = scores\n        {RETURN.replace(', weights', ', attn')}",
-    ),
-    Case(
-        "other-weights-returned",
-        ONE.replace(RETURN, RETURN.replace(", weights", ", scores")),
-        "class Attention(nn.Module):",
-        "class Attention(nn.Module):\n    'Returns the context and the weights.'",
-        "class Attention(nn.Module):\n    'Returns the context and the scores of the weights.'",
     ),
     # ---- masks ----
     Case("mask-inverted", SELF, START, documented("0.0 = kept"), documented("1.0 = kept")),

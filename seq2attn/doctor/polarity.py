@@ -6,7 +6,6 @@ beyond doubt. A meaning is a reading of the arguments' names: which one is the m
 the keys, and so on.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from seq2attn.doctor.masks import padding
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import Result, Subject, least_doubtful
-from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
+from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, words
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
@@ -60,19 +59,13 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
 
-    The forms that have the axes which a docstring names are tried, or all if none has. Forms that
-    need not be tried after what the earlier ones did (`_are_enough`) end the search, too.
+    The forms that have the axes which a docstring names are tried, or all if none has.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
-    said = documented_by(subject.call.attention, mask)[1].lower()
-    says_true = bool(re.search(r"\b(true|1)\b", said))
     tried: list[Subject] = []
     problems: list[Exception] = []
-    codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
     for form in as_said(mask, forms, meaning.said, inputs) or forms:
-        if _are_enough(form, codes, says_true):
-            break  # neither this form nor a later one is worth trying
         other = replace(subject.called(mask=mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
@@ -82,33 +75,14 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
-            if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
-                # what refuses other forms may take any numbers: these are none of its forms, either
-                raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
             continue
-        codes.update(found)
         doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0)
         tried.append(replace(other, doubts=doubts))
         if not found:  # it keeps padding out
             break
     return tried, problems
-
-
-def _are_enough(form: str, codes: set[str], says_true: bool) -> bool:
-    """Return whether the forms so far are enough: neither this one nor a later one is worth trying.
-
-    codes: of what the rule of padding found with earlier forms. says_true: the docstring says what
-    True or 1 means in the mask.
-    """
-    # lengths as shares of the longest, the last form: it is tried only if another did nothing
-    if form == WORDS["of_lengths"][-1]:
-        return "mask-ignored" not in codes
-    # there were findings, but not that True added 1 to scores; and the docstring speaks of True, or
-    # padding got weight: the mask is multiplied or filled in, and no form of 0 and -inf is meant
-    is_no_sum = codes and "mask-added" not in codes and (says_true or "padding-leak" in codes)
-    return bool(WORDS["added"] in form and is_no_sum)
 
 
 def _shapes(result: Result) -> list[Any]:

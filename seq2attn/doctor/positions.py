@@ -10,13 +10,11 @@ results.
 import contextlib
 import functools
 import re
-import sys
 from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
 from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.said import docs_of
+from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
 from seq2attn.doctor.words import POSITIONS, words
@@ -91,34 +89,21 @@ def moved(subject: Subject) -> Found:
 
 def _encodings(subject: Subject) -> frozenset[str]:
     """Return the words for encodings of positions (ENCODED, ROTARY and NEARER, from `words.toml`)
-    that names in an attention contain: names of parameters, and of the parts and functions that a
-    call runs, as what does not run may be switched off.
+    that names in an attention contain: those of parameters and of parts.
 
-    For functions, and the class of the whole module, only words for rotary encodings and for biases
-    such as ALiBi's count, as "position" may mean any position; in names of buffers and the first
-    lines of docstrings, only those for such biases.
+    In the code of its function, and the name of its class, only words for rotary encodings and for
+    biases such as ALiBi's count, as "position" may mean any position; in names of buffers and the
+    first lines of docstrings, only those for such biases.
     """
-    parts = {id(part): name for name, part in subject.module.named_modules()}
-    names = [name for name, _ in subject.module.named_parameters()]  # then those of parts that run
-    told = [name for name, _ in subject.module.named_buffers()]
+    module, told = subject.module, [name for name, _ in subject.module.named_buffers()]
     told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
-    run = [type(subject.module).__name__]  # then the names of functions that run
-
-    def remember(frame: FrameType, event: str, argument: Any) -> None:
-        """Note the name of a function that runs, and those of the part that it is a method of."""
-        run.append(frame.f_code.co_name)
-        part = frame.f_locals.get("self")
-        if parts.get(id(part)):  # a part, and not the whole, whose name in `parts` is ""
-            names.extend([parts[id(part)], type(part).__name__])
-
-    sys.setprofile(remember)
-    try:
-        subject.call(subject.inputs.unpadded)
-    finally:
-        sys.setprofile(None)
+    names = [name for name, _ in module.named_parameters()]
+    for name, part in module.named_modules():
+        names += [name, type(part).__name__] if name else []
+    used = re.findall(r"\w+", source_of(subject.call.attention))
     # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))
-    of_weights = (held | words(*run)) & (ROTARY | NEARER)
+    of_weights = (held | words(type(module).__name__, *used)) & (ROTARY | NEARER)
     return held & ENCODED | of_weights | words(*told) & NEARER
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.said import docs_of, source_of
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.doctor.words import words
 from seq2attn.findings.engine import Found
@@ -30,10 +30,6 @@ ANY_SUM = (
     r"|(not |un)normali[sz]ed|local activation"
 )
 """words of a docstring on weights that need not sum to 1"""
-PROMISED = r"(?i)\breturn[^.]*(weights|probabilit|distribution)"
-UNPROMISED = r"(?i)score|logit|energ|normali[sz]|log\b|before"
-RETURNED = r"(?m)^ *return\b.*, *\w*(weights|probs|probabilities|distribution)\)?$"
-"""what promises that weights are returned"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -203,8 +199,7 @@ def residual(subject: Subject) -> Found:
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads, with a mask
     as without. It is a fact, `other-returned`, that something else of their shape is returned, and
-    a mistake, `other-weights-returned`, if that are weights, or weights are promised. That they are
-    returned as logarithms is another fact.
+    a mistake, `other-weights-returned`, if that are weights. Logarithms of weights are another fact.
     """
     for index in subject.weight_indices[:1]:
         if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
@@ -226,18 +221,8 @@ def returned(subject: Subject) -> Found:
             return
         totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
         are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
-        # of several that have the shape of weights, it is not known which one is promised
-        is_wrong = are_weights or (len(subject.weight_indices) == 1 and _are_promised(subject))
-        yield "other-weights-returned" if is_wrong else "other-returned", by
+        yield "other-weights-returned" if are_weights else "other-returned", by
         return
-
-
-def _are_promised(subject: Subject) -> bool:
-    """Return whether the docstring says that weights are returned, and nothing of scores, or a
-    `return` in the source ends in a variable with such a name, as in `return context, weights`.
-    """
-    is_said = re.search(PROMISED, subject.docs) and not re.search(UNPROMISED, subject.docs)
-    return bool(is_said or re.search(RETURNED, source_of(subject.call.attention)))
 
 
 def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
