@@ -108,7 +108,7 @@ def with_slots(subject: Subject) -> Subject:
     drawn = []
     for seed in (0, 1):
         torch.default_generator.manual_seed(seed)
-        drawn += products(subject)[:1]
+        drawn += products(subject.run(subject.inputs.unpadded).watch)[:1]
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())  # two of each, or none
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject

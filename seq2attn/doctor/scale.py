@@ -6,88 +6,33 @@ with what the finding's text shows.
 """
 
 import itertools
-from collections.abc import Collection, Iterator
-from math import nan
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.doctor.call import B, arrange, orders_of
-from seq2attn.doctor.catch import PRODUCTS, aten, place_of
+from seq2attn.doctor.catch import Watch
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
-POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
-"""operations, with the power of their second operand: x / y is x times y to the power of -1"""
 EVEN = 1e-3  # by which norms of normalised keys may differ
-COPIES = {aten.clone, aten._to_copy, aten.repeat}
-"""operations whose result holds the same numbers as their operand"""
 
 
-class Products(TorchDispatchMode):
-    """Records q · k, as if q and k had not been multiplied by numbers before: all matrix products
-    whose rows are as long as there are keys. A product with a parameter, as in a linear layer, is
-    recorded as nan, which matches no weights.
-
-    length: of the keys. constant: where parameters lie in memory.
+def products(watch: Watch) -> list[tuple[Tensor, Tensor]]:
+    """Return each q · k (N, S) of a watched call, as if q and k had not been multiplied by numbers
+    before, with its keys (..., S, D): all matrix products whose rows are as long as there are keys.
+    A product with a parameter, as in a linear layer, is nan, which matches no weights.
     """
-
-    def __init__(self, length: int, constant: Collection[int]) -> None:
-        super().__init__()
-        self.length, self.constant = length, constant
-        self.found: list[tuple[Tensor, Tensor]] = []
-        """(N, S) and the keys (..., S, D)"""
-        self._factors: dict[int, tuple[float, Tensor]] = {}
-        """the number by which a tensor was multiplied, by where it lies in memory, and the tensor
-        itself: while it is kept, no other one lies there"""
-
-    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation of torch, and return its result. If it is a product of matrices, record
-        it; if it multiplies, divides or copies, remember the factor of its result.
-        """
-        kind = getattr(func, "overloadpacket", None)
-        result = func(*args, **(kwargs or {}))
-        if kind in PRODUCTS:
-            start = PRODUCTS[kind]
-            left, right = args[start : start + 2]  # its two operands
-            # computed once more, without factors, and without a third operand that may be added
-            product = left @ right / (self._factor(left) * self._factor(right))
-            # either operand may be the keys, in q @ k.mT as in k @ q.mT
-            for rows, keys in ((product, right.mT), (product.mT, left)):
-                if rows.size(-1) == self.length:
-                    self.found.append((rows.reshape(-1, self.length), keys))
-        elif kind in POWERS:
-            factor = self._factor(args[0]) * self._factor(args[1]) ** POWERS[kind]
-            self._factors[place_of(result)] = factor, result
-        elif kind in COPIES:
-            self._factors[place_of(result)] = self._factor(args[0]), result
-        return result
-
-    def _factor(self, operand: Any) -> float:
-        """Return a number itself, or that by which a tensor was multiplied, 1 by default; nan for
-        parameters.
-        """
-        if not isinstance(operand, Tensor) or operand.numel() == 1:
-            return float(operand)
-        place = place_of(operand)
-        return nan if place in self.constant else self._factors.get(place, (1.0, operand))[0]
-
-
-# what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
-Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
-
-
-def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
-    """Return each q · k (N, S) of a call without padding, with its keys (..., S, D): see
-    `Products`.
-    """
-    watch = Products(subject.length, subject.constant)
-    with watch:
-        subject.call(subject.inputs.unpadded)
-    return watch.found
+    found = []
+    for left, right, factor in watch.products:
+        product = left @ right / factor
+        # either operand may be the keys, in q @ k.mT as in k @ q.mT
+        for rows, keys in ((product, right.mT), (product.mT, left)):
+            if rows.size(-1) == watch.length:
+                found.append((rows.reshape(-1, watch.length), keys))
+    return found
 
 
 def shared(subject: Subject) -> Found:
@@ -97,7 +42,9 @@ def shared(subject: Subject) -> Found:
     Which product of queries and keys belongs to which use of weights and values is not known, so
     each is compared with each; with another number of pairs, it belongs to another use.
     """
-    for use, (_, keys) in itertools.product(subject.unmasked.uses, products(subject)):
+    for use, (_, keys) in itertools.product(
+        subject.unmasked.uses, products(subject.unmasked.watch)
+    ):
         of_keys, of_values = map(_alike, (keys, use.values))  # pairs of heads, (N, N)
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
@@ -106,7 +53,7 @@ def shared(subject: Subject) -> Found:
 
 def normalised(subject: Subject) -> Found:
     """Keys are normalised over their features, if at all, and not over the heads."""
-    for _, keys in products(subject):
+    for _, keys in products(subject.unmasked.watch):
         # not (B H, S, D), or with one head alone
         if keys.dim() != 3 or len(keys) % B or len(keys) == B:
             continue
@@ -137,7 +84,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     products that were recorded. Removed from both is what the softmax takes away, a number for each
     query, and what is added at each place alike in all rows of the batch, such as a position bias.
     """
-    queries, recorded = subject.queries(subject.inputs.unpadded), products(subject)
+    queries, recorded = subject.queries(subject.inputs), products(subject.unmasked.watch)
     for weights in subject.unmasked.weights:
         seen = (weights > 0).all(0)  # (H, L, S) keys with weight in all rows of the batch
         logs = _without_offsets(weights.log(), seen)

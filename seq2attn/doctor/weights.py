@@ -199,7 +199,7 @@ def residual(subject: Subject) -> Found:
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads, with a mask
     as without. It is a fact, `other-returned`, that something else of their shape is returned, and
-    a mistake, `other-weights-returned`, if that are weights. Logarithms of weights are another fact.
+    a mistake, `other-weights-returned`, if that are weights. Logarithms of them are another fact.
     """
     for index in subject.weight_indices[:1]:
         if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
