@@ -354,24 +354,15 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
-@pytest.mark.parametrize(
-    "said, scores, query",
-    [
-        ("query: (B, D); keys: (B, S, D)", "keys @ query", "query[:, 0]"),
-        ("query: (B, D); keys: (B, S, D)", "(keys * query).sum(-1)", "query[:, 0]"),
-        ("the same shapes", "keys @ query", "query"),
-    ],
-)
-def test_a_refusal_shows_the_call_that_is_documented_or_else_the_plainest(said, scores, query):
-    source = f"""
+def test_a_refusal_shows_the_plainest_call():
+    source = """
 def Attention(query, keys, valid):
-    "{said}"
-    scores = {scores}  # other calls come farther, such as one with a row of the batch
+    scores = keys @ query  # other calls come farther, such as one with a row of the batch
     raise ValueError
 """
-    with pytest.raises(seq2attn.Seq2AttnError, match="line 4: RuntimeError: ") as refused:
+    with pytest.raises(seq2attn.Seq2AttnError, match="line 3: RuntimeError: ") as refused:
         examined(source)
-    called = f"attention(query={query}, keys=keys, valid=valid)"
+    called = "attention(query=query, keys=keys, valid=valid)"
     assert refused.value.message.endswith(f", in `{called}`")
     assert refused.value.hint.endswith(f"return {called}")
 
@@ -471,13 +462,6 @@ def attention(keys, wav_lens):
     weights = keys.sum(-1).masked_fill(~counted, -1e9).softmax(-1)
     return (weights[..., None] * keys).sum(1)
 # -> wav_lens=valid.float().mean(-1)
-
-# two layers of states stand beside the query, and follow it
-def attention(word, hidden, memory):
-    "word: (B, D); hidden: (layers, B, D); memory: (B, S, D)"
-    query = (word + hidden[0] + hidden[1])[:, None]
-    return (query @ memory.mT).softmax(-1) @ memory
-# -> word=query[:, 0], hidden=query[:, 0].expand(2, -1, -1)
 
 # what need not be given and has no effect is left out, though its name may be the query's
 def attention(x, hidden=None):

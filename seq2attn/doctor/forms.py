@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, product
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seq2attn.doctor.call import (
     B,
@@ -24,9 +22,8 @@ from seq2attn.doctor.call import (
     module_of,
 )
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import axes_of, docs_of, role_by_type
+from seq2attn.doctor.said import docs_of, role_by_type
 from seq2attn.doctor.words import (
-    BATCH,
     OF_TOKENS,
     PLACED,
     WORDS,
@@ -65,8 +62,6 @@ class Meaning(NamedTuple):
     widths: Widths
     length: int
     """how many keys there are"""
-    said: str
-    """docstrings that may name shapes; "" if these are not heeded"""
 
 
 def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, list[Meaning]]]:
@@ -75,11 +70,10 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
 
     A group stands for one combination of what is uncertain: the length of the sources, whether the
     widths are the first of `widths` or the others, whether query and keys are the same sequence,
-    whether optional arguments are given, whether shapes are as the docstring says, and the layouts,
-    of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
+    whether optional arguments are given, and the layouts, of which "channels" come first where
+    there is an `nn.Conv2d`. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
-    has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
@@ -88,21 +82,16 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         (widths[:1], widths[1:]),  # the likeliest widths before all others
         (False, True),  # is_same: query and keys are the same sequence
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
-        (said, "") if has_axes else ("",),  # text: "" where shapes are not as docstrings say
         sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
     )
-    for length, pairs, is_same, are_given, text, layouts in combinations:
+    for length, pairs, is_same, are_given, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        # one row is given without the axis of the batch, which docstrings count. So the group comes
-        # twice, at no cost: a call that failed is not tried again
-        if layouts == "rows":
-            text = ""
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone
             unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
             for pair in unique:
-                group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length, text))
+                group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length))
         yield layouts, group
 
 
@@ -112,7 +101,7 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
     come readings in which an argument whose name tells nothing is the mask (`_of_unknown`); last,
     those in which no argument says which keys are valid, although a mask must be given.
 
-    names, said: as in `Meaning`.
+    names: as in `Meaning`. said: the docstrings.
     is_same: read query and keys as the same sequence, given twice, and leave out readings without a
         query.
     """
@@ -179,20 +168,14 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     likeliest first, and the inputs for them.
 
     A mask that need not be given is left out: `polarity.with_mask` tries it once the rest of the
-    call is known. A layout has no calls if an argument has no expression with the axes that the
-    docstrings name for it. There are no layouts at all for an image whose side is above WIDEST.
+    call is known. There are no layouts for an image whose side is above WIDEST.
     """
     names, of_names = meaning.names, meaning.roles
     call, side = _without_arguments(attention, meaning), _side(meaning)
     length = side**2 or meaning.length  # the places of an image are the keys
     if side > WIDEST:  # it would take too long
         return
-    # a docstring that gives the query three axes means several queries, unless one has length 1
-    axes = [axis for name in of_names["query"][:1] for axis in axes_of(name, meaning.said)[0]]
-    is_several = len(axes) == 3 and not any(axis.startswith("1") for axis in axes)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
-        if queries == 1 and is_several:
-            continue
         queries = length if queries == S else queries  # S: as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
         # what joins the sides of an image in the result, if that is laid out as the keys are
@@ -204,13 +187,12 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         layout = keys, query, queries
         choices = {name: [""] for name in names}  # "": the argument is left out
-        places = _places_said(meaning, queries or length, length)
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:  # tried later
                     continue
-                forms = [texts[role]] if role in texts else _choices(name, role, meaning, layout)
-                choices[name] = as_said(name, forms, meaning.said, inputs, places)
+                is_told = role in texts
+                choices[name] = [texts[role]] if is_told else _choices(name, role, meaning, layout)
         yield _ranked(call, choices), inputs
 
 
@@ -271,8 +253,7 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     says, and then with the opposite; then masks of 0 and -inf, to be added to scores; then lengths.
     """
     if meaning.mask in meaning.roles["lengths"]:
-        is_column = len(axes_of(meaning.mask, meaning.said)[0]) == 2  # such as (B, 1)
-        return [*is_column * WORDS["column_of_lengths"], *WORDS["of_lengths"]]
+        return [*WORDS["of_lengths"]]
     forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
         if form.startswith("NO"):  # not "(NOvalid).to(keys)": -inf and 0 are numbers already
@@ -297,59 +278,6 @@ def filled(form: str, meaning: Meaning, no: str = "") -> str:
 def means_padding(mask: str) -> bool:
     """Return whether the name of a mask says that True means padding."""
     return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
-
-
-def _places_said(meaning: Meaning, queries: int, length: int) -> dict[str, int]:
-    """Return the sizes of the axes of places that docstrings name, of queries and of keys: {"t":
-    queries, "s": length} of "states (B, T, D), memory (B, S, D)". A name that stands for both is
-    left out, unless there are as many queries as keys (`length`).
-    """
-    found: list[dict[str, int]] = []
-    for role, size in (("keys", length), ("query", queries)):
-        named = [axes_of(name, meaning.said)[0] for name in meaning.roles[role][:1]]
-        # of three axes, the last is of features
-        places = [axis for axes in named if len(axes) == 3 for axis in axes[:2]]
-        found.append({axis: size for axis in places if axis.isidentifier() and axis not in BATCH})
-    keys, query = found
-    return {axis: size for axis, size in (keys | query).items() if keys.get(axis, size) == size}
-
-
-def as_said(
-    name: str,
-    texts: Sequence[str],
-    said: str,
-    inputs: Inputs,
-    places: Mapping[str, int] = MappingProxyType({}),
-) -> list[str]:
-    """Return those of the expressions `texts`, such as "valid[:, None]", that have the axes which
-    the docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the
-    batch in the same place. All are returned if the docstrings name no axes for it, or leave open
-    how many, as "(*, S)" does.
-
-    Expressions with fewer misfits come first: an axis misfits if it has length 1 where 1 is not
-    said, or the reverse; and if it has another length than `places` says for its name.
-
-    inputs: the variables of the expressions.
-    """
-    axes, _ = axes_of(name, said)
-    if not axes or any(axis.startswith(("*", "...")) for axis in axes):
-        return list(texts)
-    fitting = []
-    for text in texts:
-        try:
-            # values are drawn later, in the shape of the keys
-            value = eval(text, {**inputs._asdict(), "values": inputs.keys, "torch": torch})
-        except RuntimeError:  # the width cannot be split into heads: the expression fits nothing
-            value = None
-        value = value[0] if isinstance(value, tuple) else value  # of a pair, such as (h, c)
-        sizes = value.shape if isinstance(value, Tensor) else ()
-        said_sizes = [*zip(axes, sizes, strict=False)]
-        has_batch = all(size == B for axis, size in said_sizes if axis in BATCH)
-        if has_batch and len(sizes) == len(axes):
-            misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
-            misfits += [size != places.get(axis, size) for axis, size in said_sizes]
-            fitting.append((sum(misfits), text))
-    return [text for _, text in sorted(fitting, key=lambda one: one[0])]
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:

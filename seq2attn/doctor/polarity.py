@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, Call, padded
-from seq2attn.doctor.forms import MEANT, Meaning, as_said, forms_of_mask, means_padding
+from seq2attn.doctor.forms import MEANT, Meaning, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
@@ -58,15 +58,12 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
 def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
-
-    The forms that have the axes which a docstring names are tried, or all if none has.
     """
-    mask, forms = meaning.mask, forms_of_mask(meaning)
     tried: list[Subject] = []
     problems: list[Exception] = []
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
-    for form in as_said(mask, forms, meaning.said, inputs) or forms:
-        other = replace(subject.called(mask=mask, form=form), inputs=inputs)
+    for form in forms_of_mask(meaning):
+        other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for one in tried):
