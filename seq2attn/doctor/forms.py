@@ -22,8 +22,9 @@ from seq2attn.doctor.call import (
     module_of,
 )
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import docs_of, role_by_type
+from seq2attn.doctor.said import axes_of, docs_of, role_by_type
 from seq2attn.doctor.words import (
+    BATCH,
     OF_TOKENS,
     PLACED,
     WORDS,
@@ -62,6 +63,8 @@ class Meaning(NamedTuple):
     widths: Widths
     length: int
     """how many keys there are"""
+    said: str
+    """docstrings that may name shapes; "" if these are not heeded"""
 
 
 def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, list[Meaning]]]:
@@ -70,10 +73,11 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
 
     A group stands for one combination of what is uncertain: the length of the sources, whether the
     widths are the first of `widths` or the others, whether query and keys are the same sequence,
-    whether optional arguments are given, and the layouts, of which "channels" come first where
-    there is an `nn.Conv2d`. The last one varies fastest.
+    whether optional arguments are given, whether shapes are as the docstring says, and the layouts,
+    of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
+    has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
@@ -82,16 +86,21 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         (widths[:1], widths[1:]),  # the likeliest widths before all others
         (False, True),  # is_same: query and keys are the same sequence
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
+        (said, "") if has_axes else ("",),  # text: "" where shapes are not as docstrings say
         sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
     )
-    for length, pairs, is_same, are_given, layouts in combinations:
+    for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
+        # one row is given without the axis of the batch, which docstrings count. So the group comes
+        # twice, at no cost: a call that failed is not tried again
+        if layouts == "rows":
+            text = ""
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone
             unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
             for pair in unique:
-                group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length))
+                group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length, text))
         yield layouts, group
 
 
@@ -134,8 +143,9 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], li
     early: list[Reading] = []
     late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
-        # "side": the height or width of an image
-        is_told = name in usual["side"] or role_of(name) or role_by_type(name, said)
+        # "side": the height or width of an image; `n_regions` tells by how it begins
+        is_told = name in usual["side"] + usual["lengths"] or role_of(name)
+        is_told = is_told or role_by_type(name, said)
         if not names[name] or is_told:
             continue
         others = {other: is_given for other, is_given in names.items() if other != name}
@@ -168,7 +178,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     likeliest first, and the inputs for them.
 
     A mask that need not be given is left out: `polarity.with_mask` tries it once the rest of the
-    call is known. There are no layouts for an image whose side is above WIDEST.
+    call is known. A layout has no calls if docstrings name other axes for the query, the keys or
+    the values. There are no layouts at all for an image whose side is above WIDEST.
     """
     names, of_names = meaning.names, meaning.roles
     call, side = _without_arguments(attention, meaning), _side(meaning)
@@ -186,13 +197,16 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         layout = keys, query, queries
+        told = {name: texts[role] for role in texts for name in of_names[role]}
+        if not all(_is_as_said(*one, meaning.said, inputs) for one in told.items()):
+            continue
         choices = {name: [""] for name in names}  # "": the argument is left out
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:  # tried later
                     continue
-                is_told = role in texts
-                choices[name] = [texts[role]] if is_told else _choices(name, role, meaning, layout)
+                is_told = name in told
+                choices[name] = [told[name]] if is_told else _choices(name, role, meaning, layout)
         yield _ranked(call, choices), inputs
 
 
@@ -278,6 +292,27 @@ def filled(form: str, meaning: Meaning, no: str = "") -> str:
 def means_padding(mask: str) -> bool:
     """Return whether the name of a mask says that True means padding."""
     return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
+
+
+def _is_as_said(name: str, text: str, said: str, inputs: Inputs) -> bool:
+    """Return whether an expression has the axes that docstrings (`said`) name for an argument: as
+    many, with the batch in the same place, and of three axes one of length 1 only where 1 is said.
+    True if they name no axes, or leave open how many, as "(*, S)" does.
+
+    inputs: the variables of the expression.
+    """
+    axes, _ = axes_of(name, said)
+    if not axes or any(axis.startswith(("*", "...")) for axis in axes):
+        return True
+    try:  # values are drawn later, in the shape of the keys
+        value = eval(text, {**inputs._asdict(), "values": inputs.keys})
+    except RuntimeError:  # the width cannot be split into heads
+        return False
+    sizes = value[0].shape if isinstance(value, tuple) else value.shape  # of a pair, such as (h, c)
+    pairs = list(zip(axes, sizes, strict=False))
+    has_batch = all(size == B for axis, size in pairs if axis in BATCH)
+    has_ones = len(axes) != 3 or all((size == 1) == axis.startswith("1") for axis, size in pairs)
+    return len(sizes) == len(axes) and has_batch and has_ones
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:

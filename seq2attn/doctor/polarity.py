@@ -18,7 +18,7 @@ from seq2attn.doctor.masks import padding
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import Result, Subject, least_doubtful
-from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, words
+from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
@@ -61,8 +61,12 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     """
     tried: list[Subject] = []
     problems: list[Exception] = []
+    codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
     for form in forms_of_mask(meaning):
+        # lengths as shares of the longest, the last form, are tried only if another did nothing
+        if form == WORDS["of_lengths"][-1] and tried and "mask-ignored" not in codes:
+            break
         other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
@@ -75,6 +79,7 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
         except Exception as error:
             problems.append(error)
             continue
+        codes.update(found)
         doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0)
         tried.append(replace(other, doubts=doubts))
         if not found:  # it keeps padding out

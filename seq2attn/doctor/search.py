@@ -249,13 +249,14 @@ def _progress(problem: Problem) -> tuple[bool, int]:
     return type(error) is NameError, next(iter(_lines(call, error)), 0)  # 0: it raised before
 
 
-def _plainness(problem: Problem) -> tuple[bool, bool, int]:
+def _plainness(problem: Problem) -> tuple[bool, bool, bool, int]:
     """Return how well a call shows what is wrong, to be compared: one with a NameError at best,
-    then one that gives the inputs as they are; of these, the one that came farthest.
+    then one of documented shapes, then one that gives the inputs as they are; of these, the one
+    that came farthest.
     """
     _, meaning, _ = problem
     is_name_error, line = _progress(problem)
-    return is_name_error, meaning.layouts == "plain", line
+    return is_name_error, bool(meaning.said), meaning.layouts == "plain", line
 
 
 def _lines(call: Call, error: Exception) -> list[int]:

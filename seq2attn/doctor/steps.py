@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B, settle, tensors
+from seq2attn.doctor.catch import Watch
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.words import CACHES, ROLES, words
 from seq2attn.findings.engine import Found
@@ -54,15 +55,22 @@ def decoding(subject: Subject) -> Found:
 
 def _difference(subject: Subject, cache: str, start: Any) -> float:
     """Return how much the output of steps differs from that of the whole sequence, as a share of
-    its largest number, with PROMPT tokens in the first step, and with one. All other steps have
-    one. Raises what a call raises.
+    its largest number: with PROMPT tokens in the first step, and with one, if all other steps have
+    one. Raises what a call raises. After a prompt, all others in one step count, too, if that step
+    masks some weights, and so is meant for several tokens.
 
     cache: the name of its argument. start: what is given for it in the first step.
     """
     length = subject.length
     whole = _joined(subject, cache, start, [length])
-    firsts = ([PROMPT, *[1] * (length - PROMPT)], [1] * length)
+    rest = length - PROMPT
+    firsts = ([PROMPT, *[1] * rest], [1] * length)
     by = max(gap(whole, _joined(subject, cache, start, lengths)) for lengths in firsts)
+    watch = Watch(length, rest)  # records weights over all keys: those of the second step
+    with contextlib.suppress(Exception), watch:
+        several = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
+        if any((use.weights == 0).any() for use in watch.uses):
+            by = max(by, several)
     return by / float(whole.abs().max())
 
 
