@@ -1202,11 +1202,4 @@ CASES = [
         "x = x + torch.arange(x.size(1)).sin()[:, None]\n        q, k, v = self.q(x)",
         "x = x + positions.sin()[..., None]\n        q, k, v = self.q(x)",
     ),
-    Case(  # its input has no name in the call
-        "decoding",
-        STEPS.replace("x, past=None", "x, /, past=None"),
-        "place > place[first:, None]",
-        "place > place[: len(q[0]), None]",
-        "place > place[first:, None]",
-    ),
 ]

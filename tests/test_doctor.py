@@ -536,26 +536,6 @@ class Attention(torch.nn.Module):
         assert x.size(1) == self.places
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> window_size=(3, 3)
-
-# a pair
-class Attention(torch.nn.Module):
-    def __init__(self, width, inner):
-        super().__init__()
-        self.layer = torch.nn.Linear(width, inner[1])
-
-    def forward(self, x):
-        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
-# -> width=16, inner=(16, 16)
-
-# an object
-class Attention(torch.nn.Module):
-    def __init__(self, width, inner):
-        super().__init__()
-        self.layer = torch.nn.Linear(width, inner.hidden_size)
-
-    def forward(self, x):
-        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
-# -> width=16, inner=SimpleNamespace(width=16
 """  # each with a part of the call that is found
 DEAR_CALLS = """
 # the mask of the other sequence hides nothing
@@ -629,24 +609,6 @@ def test_what_is_wrapped_or_no_function_is_examined():
     failing = functools.partial(lambda x, width: x[width], width="none")
     with pytest.raises(seq2attn.Seq2AttnError, match="cannot be called: IndexError"):
         seq2attn.check_attention(failing)
-
-
-def test_a_constructor_may_demand_a_width_that_its_heads_divide():
-    code = """
-import torch
-class Attention(torch.nn.Module):
-    def __init__(self, dim, dim_head=32):
-        super().__init__()
-        assert dim % dim_head == 0
-        self.project = torch.nn.Linear(dim, 3 * dim)
-
-    def forward(self, x):
-        q, k, v = (y.unflatten(2, (-1, 32)).transpose(1, 2) for y in self.project(x).chunk(3, 2))
-        return ((q @ k.mT / 32**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
-"""
-    report = examined(code, widths=())
-    assert "dim=64" in report.adapter
-    assert not report.faults
 
 
 def test_keys_that_are_all_alike_are_one_fault():

@@ -16,7 +16,6 @@ from seq2attn.doctor.call import (
     Inputs,
     L,
     S,
-    arguments_of,
     draw,
     function_of,
     module_of,
@@ -26,7 +25,6 @@ from seq2attn.doctor.said import axes_of, docs_of, role_by_type
 from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
-    PLACED,
     WORDS,
     required,
     role_of,
@@ -106,16 +104,15 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
 
 def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[Reading]:
     """Yield readings of the names of arguments, the likeliest first: the roles that `roles` finds
-    for them, each with every argument that may be the mask, or without one. Before and after these
-    come readings in which an argument whose name tells nothing is the mask (`_of_unknown`); last,
-    those in which no argument says which keys are valid, although a mask must be given.
+    for them, each with every argument that may be the mask, or without one. After these come
+    readings in which an argument whose name tells nothing is the mask (`_of_unknown`), and those in
+    which no argument says which keys are valid, although a mask must be given.
 
     names: as in `Meaning`. said: the docstrings.
     is_same: read query and keys as the same sequence, given twice, and leave out readings without a
         query.
     """
-    early, late = ([], []) if is_same else _of_unknown(names, said)
-    yield from early
+    late = [] if is_same else list(_of_unknown(names, said))
     for of_names in roles(names, said):
         if is_same:
             if not of_names["query"]:
@@ -130,32 +127,23 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
     yield from late
 
 
-def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], list[Reading]]:
-    """Return readings in which an argument that must be given, and whose name tells nothing, is the
+def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:
+    """Yield readings in which an argument that must be given, and whose name tells nothing, is the
     mask, or has the role "other".
-
-    The first list has readings that are likelier than those of `roles`: the argument is the mask,
-    and `roles` at first takes it neither for the query nor for the keys. The second has the rest.
 
     names: argument -> whether it must be given. said: the docstring.
     """
     usual = next(roles(names, said))  # the likeliest roles
-    early: list[Reading] = []
-    late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
         # "side": the height or width of an image; `n_regions` tells by how it begins
         is_told = name in usual["side"] + usual["lengths"] or role_of(name)
-        is_told = is_told or role_by_type(name, said)
-        if not names[name] or is_told:
+        if not names[name] or is_told or role_by_type(name, said):
             continue
         others = {other: is_given for other, is_given in names.items() if other != name}
-        may_be_input = name in usual["query"] + usual["keys"]
         for of_names in roles(others, said):
-            as_mask = {**of_names, "mask": [name, *of_names["mask"]]}
-            (late if may_be_input else early).append((as_mask, name, True))
+            yield {**of_names, "mask": [name, *of_names["mask"]]}, name, True
             mask = next(iter(masks_of(of_names)), "")  # of the other arguments; "": none
-            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
-    return early, late
+            yield {**of_names, "other": [name, *of_names["other"]]}, mask, False
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
@@ -217,10 +205,8 @@ def _without_arguments(attention: Any, meaning: Meaning) -> Call:
     # calls of these methods, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if meaning.names.get(meaning.mask) else ""
-    arguments = arguments_of(attention).items()
-    placed = {name for name, one in arguments if one.kind is PLACED}  # positional-only
     by_row = meaning.layouts == "rows"
-    return Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
+    return Call(attention, {}, first, mask, needs_mask=bool(mask), by_row=by_row)
 
 
 def _side(meaning: Meaning) -> int:

@@ -33,7 +33,6 @@ from seq2attn.text import error_text
 MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
-ENOUGH = 4  # doubtful calls of a layout that are found before the next layout
 Problem = tuple[Call, Meaning, Exception]
 """a call that failed, the first meaning that it had, and what it raised"""
 
@@ -113,7 +112,6 @@ def _called(
     for calls, inputs in calls_of(attention, meaning):  # for each layout
         shapes = [tensor.shape for tensor in inputs if tensor is not None]
         messages: list[str] = []  # of errors
-        most = len(found) + ENOUGH
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *shapes
             try:
@@ -134,14 +132,12 @@ def _called(
             if not subject.doubts:
                 return subject
             found.append(subject)
-            if len(found) == most:
-                break
+            break  # another layout is likelier to be right than another form
     return least_doubtful(found) if found else None
 
 
 def _working(subject: Subject, meaning: Meaning) -> Subject:
-    """Return a subject with what a few calls show (`observed`); where one call leaves something
-    behind that changes the next, each call will be one of a copy (`is_anew`).
+    """Return a subject with what a few calls show (`observed`).
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
@@ -166,21 +162,17 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             is_told = meaning.names[name] and role_of(name)  # it must be given, and its name tells
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
-    if subject.fresh is not None and not torch.equal(subject.output(inputs), before):
-        # what one call leaves behind must not decide whether another form fits
-        return _untouched(subject).called(is_anew=True)
     return subject
 
 
 def _untouched(subject: Subject) -> Subject:
     """Return a subject without what calls left behind in its module: with a copy of the module that
-    was never called (`fresh`), if it was kept. Its results are computed anew, on that one copy: not
-    on a new copy for each call, as they would be with `is_anew=True`.
+    was never called (`fresh`), if it was kept. Its results are computed anew.
     """
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
-    other = subject.called(attention=attention, is_anew=False)
+    other = subject.called(attention=attention)
     return replace(other, module=module_of(attention))
 
 

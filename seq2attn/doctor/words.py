@@ -31,7 +31,6 @@ ROLES, GUESSES, FLAGS, POSITIONS = (
     PADDED,
 ) = (set(words.split()) for words in WORDS["words"].values())
 OF_LENGTHS = {*WORDS["of_lengths"]}
-PLACED = inspect.Parameter.POSITIONAL_ONLY
 
 
 def required(function: Any) -> dict[str, bool]:
