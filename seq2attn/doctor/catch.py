@@ -86,6 +86,21 @@ class Watch(TorchDispatchMode):
         """elementwise products, each as [product, left operand, right operand], by where the
         product lies in memory: they are kept so that nothing else can lie there"""
 
+    @property
+    def scores(self) -> list[tuple[Tensor, Tensor]]:
+        """Each q · k (N, S), as if q and k had not been multiplied by numbers before, with its keys
+        (..., S, D): all matrix products whose rows are as long as there are keys. A product with a
+        parameter, as in a linear layer, is nan, which matches no weights
+        """
+        found = []
+        for left, right, factor in self.products:
+            product = left @ right / factor
+            # either operand may be the keys, in q @ k.mT as in k @ q.mT
+            for rows, keys in ((product, right.mT), (product.mT, left)):
+                if rows.size(-1) == self.length:
+                    found.append((rows.reshape(-1, self.length), keys))
+        return found
+
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation of torch, `func`, and return its result. torch calls this for each
         operation inside `with`.

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.constructors import LONG
-from seq2attn.doctor.scale import products
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.doctor.words import GUESSES, words
 from seq2attn.findings.engine import Found
@@ -108,7 +107,7 @@ def with_slots(subject: Subject) -> Subject:
     drawn = []
     for seed in (0, 1):
         torch.default_generator.manual_seed(seed)
-        drawn += products(subject.run(subject.inputs.unpadded).watch)[:1]
+        drawn += subject.run(subject.inputs.unpadded).watch.scores[:1]
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())  # two of each, or none
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject

@@ -10,11 +10,12 @@ two tensors. CLOSE is what rounding may make of equal results, TINY is less.
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
@@ -238,3 +239,46 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
             if one.shape == returned.shape:
                 gaps.append(gap(one, returned))
     return min(gaps, default=0.0)
+
+
+# ---- heads ----
+
+
+def shared(subject: Subject) -> Found:
+    """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
+    as many pairs of heads share values as share keys, but other pairs.
+
+    Which product of queries and keys belongs to which use of weights and values is not known, so
+    each is compared with each; with another number of pairs, it belongs to another use.
+    """
+    watch = subject.unmasked.watch
+    for use, (_, keys) in product(watch.uses, watch.scores):
+        of_keys, of_values = map(_alike, (keys, use.values))  # pairs of heads, (N, N)
+        if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
+            yield "heads-crossed"
+            return
+
+
+def normalised(subject: Subject) -> Found:
+    """Keys are normalised over their features, if at all, and not over the heads."""
+    for _, keys in subject.unmasked.watch.scores:
+        # not (B H, S, D), or with one head alone
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
+            continue
+        # (B, H, S, D): rows of the batch may come before heads, or heads before rows
+        sizes = keys.shape[1:]
+        for heads in (keys.reshape(B, -1, *sizes), keys.reshape(-1, B, *sizes).transpose(0, 1)):
+            squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
+            # but if the keys themselves are all equal, they are even weights that multiply values.
+            # `gap` is the largest difference
+            if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
+                yield "heads-normalised"
+                return
+
+
+def _alike(heads: Tensor) -> Tensor:
+    """Return (N, N) which heads hold the same numbers, N counting heads of all rows of the batch.
+
+    heads: (N, S, D).
+    """
+    return (heads[:, None] == heads).flatten(2).all(2)
