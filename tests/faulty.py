@@ -429,7 +429,6 @@ FILL = "scores = scores.masked_fill(~valid, -math.inf)"
 SOFT = "torch.softmax(scores, dim=1)"
 SCORE = "        if valid is not None"
 CLOSED = "closed = apart > 99"
-ADDED = "scores = scores + (mask[:, None].to(x) - 1)"
 MASK = "closed = closed | (mask == 0)[:, None]"
 PROJECTED = "self.q(x), self.k(x), self.v(x)"
 JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
@@ -580,7 +579,6 @@ mask-off-by-one || ONE || ~valid || ~(valid | valid.roll(1, 1)) || ~(valid & val
 mask-off-by-one || BOTH_WAYS || < n[:, None] || <= n[:, None] || < n[:, None]
 padding-leak || ONE || -math.inf || -12 || -80
 padding-leak || ONE || -math.inf || 1e-9 || -1e9
-padding-leak || SELF || {MASK} || {ADDED} * 9 || {ADDED} * 9e9
 padding-mixed || LINEAR || k = k * || v = v * || k = k *
 mask-opens || OPENED || keep || keep || prefix_keep
 dropout-before-softmax || ONE || {SOFT} || self.dropout(scores).softmax(1) || self.dropout({SOFT})
@@ -809,7 +807,7 @@ mask-added ONE
 mask-added SPLIT
 - scores.masked_fill(mask[:, None, None] == 0, -torch.inf)
 + scores + mask[:, None, None]
-~ scores + 1e9 * mask[:, None, None]
+~ scores.masked_fill(mask[:, None, None] < 1, -torch.inf)
 
 padding-leak GRAPH
 - .masked_fill(~adj, -1e9)
@@ -878,7 +876,7 @@ pattern ONE
 - {SCORE}
 +         scores[:, :3] -= 1e9
 + {SCORE}
-~         scores[:, :2] -= 1e9
+~         scores[:, :3] -= 9
 ~ {SCORE}
 
 not-causal DESCRIBED

@@ -76,6 +76,9 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
+            if problems and "mask-ignored" in found and form in OF_LENGTHS:
+                # what refuses other forms may take any numbers: these are none of its forms, either
+                raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
             continue
