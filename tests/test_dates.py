@@ -8,7 +8,7 @@ from refusal import refused
 
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
-from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, write_date
+from seq2attn.data.tasks.computed import STYLES, Dates, is_held_out, write_date
 from seq2attn.findings.engine import first
 
 MAY_3 = datetime.date(1998, 5, 3)

@@ -12,10 +12,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch, encoder_input, make_batch
-from seq2attn.data.padding import pad_rows
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import pad_pairs
+from seq2attn.data.batches import Batch, Examples, encoder_input, make_batch, pad_pairs, pad_rows
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
+from seq2attn.data.batches import Examples, draw_integers
 from seq2attn.data.format import Format
 from seq2attn.data.pairs import PairFile, load_pairs
-from seq2attn.data.tasks.base import Examples, Task, draw_integers
+from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Section

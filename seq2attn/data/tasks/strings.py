@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from seq2attn.data.padding import pad_rows, valid_mask
-from seq2attn.data.tasks.base import Examples, Solution, Task, draw_integers
+from seq2attn.data.batches import Examples, draw_integers, pad_rows, valid_mask
+from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.parts import DIGITS, FAMILIES, RANDOM, SYMBOLS
 
