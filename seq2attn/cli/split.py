@@ -7,13 +7,21 @@ from typing import Annotated, Any
 
 from seq2attn.cli.options import Overrides, argument, option
 from seq2attn.cli.outputs import Force, check_output, write_output
-from seq2attn.data import splitting
 from seq2attn.data.format import Format, Pair
-from seq2attn.data.pairs import PairFile, load_pairs
+from seq2attn.data.pairs import (
+    PairFile,
+    left_out_of,
+    load_pairs,
+    shared_with_train,
+    split_by,
+    values_of,
+    words_of,
+)
 from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.text import left_out_notes
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
 By = Annotated[
@@ -64,10 +72,9 @@ def split(
         # the names of the parts are fixed. No mark (None) tells a part from other files.
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
-    words = splitting.words_of(loaded)  # line number -> word
     # line number -> what no two parts share: a column's value, or a word in lower case
-    units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
-    parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
+    units = values_of(loaded, by) if by else words_of(loaded)
+    parts = split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
     for name, numbers in parts.items():
         if numbers:  # a part whose share is 0 has none
@@ -76,14 +83,11 @@ def split(
             different = len({units[number] for number in numbers})
             rows.append((str(paths[name]), different, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
-    joined = 0 if by else len(set(words.values())) - len(set(units.values()))
-    if joined:
-        say(f"note: {joined:,} words differ from another one only in case, and are in its part")
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
-        *loaded.notes,
-        *splitting.shared_with_train(loaded, parts),
+        *left_out_notes(left_out_of([loaded.record])),
+        *shared_with_train(loaded, parts),
         *warnings(train_pairs, dev_pairs, form),
     ):
         say(text)

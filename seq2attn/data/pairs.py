@@ -1,23 +1,30 @@
 """Pairs of strings from files of columns, parsed strictly: every malformed line is reported, and
-nothing is guessed.
+nothing is guessed. Splits such a file into parts that share no word, or no value of a column.
 
 Imports no torch.
 """
 
 import codecs
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seq2attn.data.advice import examine
-from seq2attn.data.format import Format, Pair, Parsed
+from seq2attn.data.format import VARIANT, Format, Pair, Parsed, column_number
+from seq2attn.data.vocabulary import FEATURES, normal_form
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_BYTES
-from seq2attn.text import did_you_mean, first_of, left_out_notes, quoted
+from seq2attn.text import did_you_mean, first_of, quoted
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
+MOST_COLUMNS = 5  # that are compared beside source and target
+Units = Mapping[int, str]
+"""the number of each line that has pairs -> its unit, which must not be in two parts: a word, or
+the value of a column"""
+Parts = Mapping[str, list[int]]
+"""the name of each part -> the numbers of its lines"""
 
 
 @dataclass(frozen=True)
@@ -36,22 +43,13 @@ class PairFile:
         """All pairs."""
         return tuple(self.parsed.pairs)
 
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many malformed lines are left out, by the file's name; empty if none is."""
-        bad = len(self.parsed.problems)
-        return {self.record["name"]: bad} if bad else {}
-
-    @property
-    def notes(self) -> list[str]:
-        """What its user should know of what is left out."""
-        return [f"note: {text}" for text in left_out_notes(self.left_out)]
-
-    def cells(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the numbers of the lines that have pairs, and their columns."""
-        for number, line in self.parsed.form.rows(self.lines):
+    def cells(self) -> dict[int, list[str]]:
+        """Return the columns of each line that has pairs, by its number, in normal form C."""
+        form, cells = self.parsed.form, {}
+        for number, line in form.rows(self.lines):
             if number in self.parsed.rows:
-                yield number, self.parsed.form.split(line)
+                cells[number] = [normal_form(cell, "nfc") for cell in form.split(line)]
+        return cells
 
     def part(self, numbers: Sequence[int]) -> str:
         """Return the text of a file that has only these of the lines with pairs, below what
@@ -63,7 +61,7 @@ class PairFile:
 
 
 def load_pairs(path: Path, form: Format) -> PairFile:
-    """Load a file in UTF-8, or in UTF-16 or -32 with a byte order mark, that has one source a line.
+    """Load a file in UTF-8, or in UTF-16 with a byte order mark, that has one source a line.
     Up to `form.skip_bad` malformed lines are left out.
 
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
@@ -73,20 +71,29 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     try:
         parsed = form.parse_all(lines)
-        bad, message = len(parsed.problems), ""
         # (without pairs, there is at least one problem: `parse_all` says so)
-        if not parsed.rows or bad > form.skip_bad:
-            message = _list_problems(parsed.problems, lines)
-    except Seq2AttnError as error:  # the header lacks a column
-        message = error.message
-    if message:
+        if not parsed.rows or len(parsed.problems) > form.skip_bad:
+            raise Seq2AttnError(_list_problems(parsed.problems, lines))
+    except Seq2AttnError as error:  # also if the header lacks a column
         found = examine(lines, form, path)
-        raise Seq2AttnError(f"{path}: {message}", hint=str(found), settings=found.settings)
-    record: dict[str, Any] = {"name": path.name, "bytes": len(data), "pairs": len(parsed.pairs)}
-    if bad:
-        record["left_out"] = bad
-    record["sha256"] = hashlib.sha256(data).hexdigest()
+        message = f"{path}: {error.message}"
+        raise Seq2AttnError(message, hint=str(found), settings=found.settings) from None
+    record = {
+        "name": path.name,
+        "bytes": len(data),
+        "pairs": len(parsed.pairs),
+        "left_out": len(parsed.problems),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
     return PairFile(record, lines, parsed)
+
+
+def left_out_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many malformed lines are left out of these files, by name, if any are.
+
+    records: of `PairFile`s; those of older runs may lack the number.
+    """
+    return {one["name"]: one["left_out"] for one in records if one.get("left_out")}
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
@@ -96,13 +103,14 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
     problems: line number -> what is wrong with the line. lines: all lines of the file.
     """
     message = f"{len(problems):,} of {len(lines):,} lines cannot be read"
-    kinds = list(dict.fromkeys(problems.values()))
-    for kind in kinds[:MOST_LISTED]:
-        numbers = [number for number, problem in problems.items() if problem == kind]
+    kinds: dict[str, list[int]] = {}
+    for number, problem in problems.items():
+        kinds.setdefault(problem, []).append(number)
+    for problem, numbers in list(kinds.items())[:MOST_LISTED]:
         where = f"line {numbers[0]}"
         if len(numbers) > 1:
             where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
-        message += f"\n  {where}: {kind}: {quoted(lines[numbers[0] - 1])}"
+        message += f"\n  {where}: {problem}: {quoted(lines[numbers[0] - 1])}"
     return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
 
 
@@ -119,9 +127,6 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         if size > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
         data = path.read_bytes()
-        # UTF-32 first, since one of its byte order marks begins like one of UTF-16
-        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-            return data, data.decode("utf-32")
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
@@ -137,3 +142,104 @@ def _read_file(path: Path) -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
+
+
+# ---- splitting ----
+
+
+def words_of(file: PairFile) -> Units:
+    """Return the word of each line: its source without features, in lower case.
+
+    `about(2)` is the word `about` if that is a source, too, even in a format without variants: as a
+    word of its own, it might be in the test set while `about` is in the training set.
+    """
+    words = {}
+    for number, pairs in file.parsed.rows.items():
+        source, _ = pairs[0]  # all pairs of a line have the same source
+        words[number] = source.partition(FEATURES)[0].casefold()
+    known = set(words.values())
+    for number, word in words.items():
+        base = VARIANT.sub("", word)
+        if base in known:
+            words[number] = base
+    return words
+
+
+def values_of(file: PairFile, column: str) -> Units:
+    """Return the value of each line in a column, given by its number or its name. Raises
+    `Seq2AttnError` if there is no such column.
+    """
+    at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
+    if not 1 <= at <= file.parsed.form.width:
+        raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.parsed.form.width}")
+    return {number: row[at - 1] for number, row in file.cells().items()}
+
+
+def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
+    """Split lines into the parts that `shares` names and `train`, the rest, so that all lines of a
+    unit, such as a word, are in one part.
+
+    shares: name of a part -> its share of the different units. The parts take units in the order of
+        a hash: the same units, shares and seed give the same parts, in whatever order the lines
+        are.
+
+    Raises `Seq2AttnError` if `train`, or a part with a share above 0, has no unit.
+    """
+    different = set(units.values())
+    order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
+    part_of = dict.fromkeys(order, "train")  # unit -> part
+    start = 0
+    for name, share in shares.items():
+        end = start + round(share * len(order))  # past the end, a slice has what there is
+        for unit in order[start:end]:
+            part_of[unit] = name
+        start = end
+    parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
+    for number, unit in units.items():
+        parts[part_of[unit]].append(number)
+    for name, numbers in parts.items():
+        if not numbers and shares.get(name) != 0:  # with a share of 0, a part may be empty
+            message = f"too few words, or values to split by: none is left for {name}"
+            raise Seq2AttnError(message, hint="Choose other shares, or a larger file.")
+    return parts
+
+
+def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
+    """Yield a sentence for each other part that has lines: how many of them share their source,
+    their target or the value of another column with a line of train.
+    """
+    columns = _compared(file)
+    for part, numbers in parts.items():
+        if part == "train" or not numbers:
+            continue
+        counts = []
+        for name, values in columns.items():
+            known = {value for number in parts["train"] for value in values[number]}
+            shared = sum(not known.isdisjoint(values[number]) for number in numbers)
+            counts.append(f"{shared:,} {name}")
+        yield f"{part}: of {len(numbers):,} lines, {', '.join(counts)}"
+
+
+def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
+    """Return what `shared_with_train` compares: the source's word, the answers, and the first
+    `MOST_COLUMNS` other columns whose values recur, such as concepts.
+
+    Each is a mapping, line number -> values. Its key is what the sentence says of it: "3 share
+    their source with train, 5 their target".
+    """
+    rows, form, names = file.parsed.rows, file.parsed.form, file.parsed.names
+    columns = {
+        "share their source with train": {at: [word] for at, word in words_of(file).items()},
+        "their target": {at: [answer for _, answer in row] for at, row in rows.items()},
+    }
+    cells = file.cells()
+    for index in range(form.width):
+        # columns of source, target and features are left out; 2: the two above
+        if index + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
+            continue
+        values = {number: [row[index]] for number, row in cells.items()}
+        different = len({value for (value,) in values.values()})
+        # neither the same in all lines nor, like an id, nearly always another one
+        if 1 < different < 0.9 * len(values):
+            columns[f"their {names[index] if names else f'column {index + 1}'}"] = values
+    return columns

@@ -9,11 +9,12 @@ from torch import Generator
 
 from seq2attn.data.batches import Examples, draw_integers
 from seq2attn.data.format import Format
-from seq2attn.data.pairs import PairFile, load_pairs
+from seq2attn.data.pairs import PairFile, left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Section
+from seq2attn.text import left_out_notes
 
 
 class Learned(Section):
@@ -56,7 +57,7 @@ class Pairs(Task):
             self.dev_set = files["dev"].pairs
             learned = self._learn(files)
             self.notes = [
-                *(note for file in files.values() for note in file.notes),
+                *left_out_notes(left_out_of(file.record for file in files.values())),
                 *warnings(self.training_set, self.dev_set, self.form),
             ]
         try:
@@ -93,11 +94,7 @@ class Pairs(Task):
 
     @property
     def left_out(self) -> dict[str, int]:
-        counts = {}
-        for file in self._learned.files.values():
-            if isinstance(count := file.get("left_out"), int):
-                counts[str(file.get("name"))] = count
-        return counts
+        return left_out_of(self._learned.files.values())
 
     def learned(self) -> Mapping[str, Any]:
         return self._learned.model_dump()
