@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 WORDS = ["".join(letters) for letters in itertools.product("abcd", repeat=3)]  # 64
-TENS, ONES = ["twenty", "thirty", "forty", "fifty"], ["one", "two", "three", "four", "five"]
+MORE = WORDS[1:] + [word * 2 for word in WORDS]
 IPA = {"a": "æ", "b": "bʰ", "c": "t͡ʃ", "d": "ð"}
 
 
@@ -58,10 +58,6 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         lines(lambda at, word: f"{word}\tcase={'nadg'[at % 4]},number=pl\t{word}x"),
         {"target_column": 3, "features_column": 2, "features_separator": ","},
     ),
-    "lemmas.csv": (  # several forms ask for the lemma, in whatever order
-        "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
-        {"delimiter": ",", "source_column": "word", "target_column": "base"},
-    ),
     "accents.csv": (  # several pronunciations of a word do not ask for the word
         "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
         {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
@@ -72,7 +68,7 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
-        + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])
+        + lines(lambda _, word: f"{word} {phones(word)}", MORE)
         + f"{WORDS[1]}(2) {phones('d')}\n{WORDS[0]}(2) {phones('a')}\n",
         {"delimiter": " ", "comment": ";;;", "variants": True, "target_separator": " "},
     ),
@@ -82,9 +78,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         {"comment": "#", "source_column": 2, "target_column": 3, "target_separator": " "},
     ),
     "spelled.tsv": (  # symbols like the word's, of two variants each, do not ask for the word
-        lines(lambda _, word: f"{word}\t{' '.join(word)}\n{word}(2)\t{' '.join(word[::-1])} e")
+        "# a list\n"
+        + lines(lambda _, word: f"{word}\t{' '.join(word)}\n{word}(2)\t{' '.join(word[::-1])} e")
         + "dad\td a d  # at an end\n",
-        {"comment": "#", "variants": True},  # `split` sees the blanks between symbols itself
+        {"comment": "#", "variants": True, "target_separator": " "},
     ),
     "inflection.tsv": (
         lines(lambda number, word: f"{word}\t{word}ab\tV|{'ABCDEFG'[number % 7]}|PST"),
@@ -195,30 +192,17 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         (  # of a few different values, in a small file
             "a.tsv",
             lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
-            "No two of them look like source and answer",
+            "any: 1 (other, such as 'xa'), 2 (other, such as 'True'), 3 (other, such as '3')",
         ),
         ("a.txt", "# abc abd\n", "It is no file of pairs."),
         ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
         ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
-        (  # numbers of the lines
-            "a.txt",
-            lines(lambda number, _: f"{number}. {TENS[number % 4]}{ONES[number % 5]}"),
-            "No two of them look like source and answer: 1 (id, such as '0.')",
-        ),
-        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
+        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML or HTML."),
         ("a.txt", "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n" * 9, "It is no file of pairs."),
         ("a.txt", "\\gll ab-c ab\\\\\nX-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
-        (
-            "a.csv",
-            "Form,Cognateset_ID,Alignment\n"
-            + lines(lambda number, word: f"{word},{word}-{number // 4},{' '.join(word)} -"),
-            "Choose --set task.source_column=N --set task.target_column=N: 1 Form (words",
-        ),
         ("a.tsv", lines(lambda number, word: f"{word}\t{number}").encode("utf-16-be"), "UTF-16BE"),
-        ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),
         ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),
-        ("a.txt", lines(lambda _, word: "-".join(word)), 'awk \'{w = $0; gsub(/[-·|=]/, "", w)'),
         ("a.txt", lines(lambda _, word: f"{word}->{word}a"), r"sed -E 's/ *(\|\|\||=>|->|::"),
         ("a.de", lines(lambda _, word: f"{word}e"), "paste a.de a.en > words.tsv"),
         (  # an empty line keeps its place beside the other file's
@@ -226,10 +210,14 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             lines(lambda number, word: f"{word}e" if number % 9 else ""),
             "paste a.de a.en > words.tsv",
         ),
-        ("a.xlsx", SPREADSHEET, "It is a spreadsheet.\nFirst: save it as CSV"),
-        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "It is a spreadsheet."),
-        ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is compressed.\nFirst: gunzip a.gz"),
-        ("my words.bz2", bz2.compress(b"abc\tx\n"), "First: bunzip2 'my words.bz2'"),
+        ("a.xlsx", SPREADSHEET, "or a spreadsheet.\nFirst: save a spreadsheet as CSV"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "or a spreadsheet."),
+        ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is a compressed file or"),
+        (
+            "my words.bz2",
+            bz2.compress(b"abc\tx\n"),
+            "bunzip2 or unzip 'my words.bz2'",
+        ),
         ("a.tsv", "Käse\tk\nBär\tb\n".encode("cp1252"), "CP1252, 'Käse\\tk'"),
         (
             "a.tsv",
@@ -237,15 +225,16 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "EUC-JP, 'かな\\tkana'",
         ),
         ("a.tsv", "ab\tx\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt"),
-        ("a.tsv", "шип2\tщип\n".encode("utf-16-le"), "It is UTF-16LE."),
-        ("a.tsv", "шип2\tщип\n".encode("utf-16-be"), "It is UTF-16BE."),
+        ("a.tsv", "шип2\tщип\n".encode("utf-16-le"), "It is UTF-16 "),
+        ("a.tsv", "шип2\tщип\n".encode("utf-16-be"), "It is UTF-16 "),
         ("a.tsv", "abc\0d\tx\n" * 9, "It is a file of 2 columns"),  # NUL is UTF-8, too
-        ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "No two of them"),
+        ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "Choose --set"),
         (
             "a.tsv",
             lines(lambda number, word: f"{number}\t{word}\t{word}x\ty{word}"),
-            "Choose --set task.source_column=N --set task.target_column=N: 1 (number, such as "
-            "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
+            "Choose --set task.source_column=N --set task.target_column=N, and --set "
+            "task.features_column=N for features, if there are any: 1 (other, such as '0'), "
+            "2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
         (  # a fifth of the words are symbols
@@ -260,13 +249,12 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
                     f"{'ABCDEF'[number % 6]};X\t{word}\t{'GHIJKL'[number % 6]};Y\t{word}e"
                 )
             ),
-            "Choose --set task.source_column=N --set task.target_column=N "
-            "--set task.features_column=N: 1 (features, such as 'A;X')",
+            "if there are any: 1 (features, such as 'A;X')",
         ),
         (  # without segments, Form only repeats Value
             "a.tsv",
             "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),
-            "No two of them look like source and answer",
+            "2 Value (words, such as 'aaa'), 3 Form (words, such as 'aaa')",
         ),
     ],
 )

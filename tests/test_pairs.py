@@ -286,18 +286,11 @@ def test_notes_say_what_spoils_a_training(tmp_path):
 
     assert notes() == ""
     assert "warning: 1 of 2 dev pairs are also in the training file" in notes(TRAIN, "b\ty\na\tx\n")
-    assert "warning: 1 of 2 dev sources differ from one of the training file only in case" in notes(
-        TRAIN, "B\ty\na\tx\n"
-    )
-    header = "warning: line 1, {}, is read as a pair, not as a header; {}add --set task.header=true"
-    assert header.format("'word' -> 'ipa'", "") in notes(f"word\tipa\n{TRAIN}")
-    assert header.format("'mot' -> 'api'", "if not meant so, ") in notes(
-        f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n"
-    )
+    header = "warning: line 1, 'word' -> 'ipa', is read as a pair, not as a header; add --set "
+    assert f"{header}task.header=true" in notes(f"word\tipa\n{TRAIN}")
+    shared = "warning: 1 of 2 dev pairs are also in the training file, as 'mot' -> 'api'"
+    assert shared in notes(f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n")
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
-    assert "warning: a pair has 2,000 characters, the median 4; mem" in notes(
-        TRAIN + "ab" * 1000 + "\tx\n"
-    )
     assert "warning: all 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
     raw = notes("ab\tx y\nab(2)\tx # z\n(3)\tx\nb(2)\ty\n", "a\tx\n")
     assert "1 of the sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
@@ -307,7 +300,6 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
     assert "2 of 3 dev targets have symbols that the training file lacks: 'q'" in unseen
-    assert "note: 1 of 21 dev targets" in notes(TRAIN, "a\tx\n" * 20 + "a\tq\n"), "few"
 
 
 NUMBERED = [(f"{first}{second}", f"{second}{first}x") for first in "abcd" for second in "efgh"]
@@ -339,28 +331,6 @@ def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
     assert "separator" not in notes(spaced, spaced[:1], " ")
     words = [(source, "one two" if source < "c" else "two") for source, _ in NUMBERED]
     assert "separator" not in notes(words, words[:1], " "), "words of few kinds are symbols, too"
-
-
-def test_forms_of_a_lemma_ask_for_the_lemma(tmp_path):
-    pairs = "".join(f"{word}\t{word}{end}\n" for word in ("ab", "ba") for end in "xyz")
-    (note,) = make(tmp_path, pairs, "b\tbx\n", target_separator="").notes
-    assert note == (
-        "warning: a source has 3.0 answers on average, and an answer one source; add "
-        "--set task.source_column=2 --set task.target_column=1"
-    )
-    turned = "".join(f"{word}{end}\t{word}\n" for word in ("ab", "ba") for end in "xyz")
-    chosen = {"source_column": 2, "target_column": 1, "target_separator": ""}
-    assert make(tmp_path, turned, "bx\tb\n", **chosen).notes == [], "it is meant so"
-
-
-def test_the_note_on_composed_letters_that_training_lacks_names_the_option(tmp_path):
-    option = "; --set task.normalise=nfd reads and writes a character's parts"
-    for form, separator, named in (("nfc", "", 1), ("nfc", " ", 0), ("nfd", "", 0)):
-        task = make(
-            tmp_path, "a\t\ud55c\n", "a\t\uae00\n", normalise=form, target_separator=separator
-        )
-        assert [note.count(option) for note in task.notes] == [named]
-    assert option not in make(tmp_path, "a\tb\n", "q\tb\n").notes[-1]
 
 
 def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
@@ -406,11 +376,6 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
     config = make_config("model.decoder=pointer model.attention.score=general")
     task = make(tmp_path, train="dab\tb <unk>\nb\tb <eos>\n")
     assert task.target_vocabulary.tokens[2:] == ("<eos>", "<unk>", "<eos>", "<unk>", "b")
-    note = (
-        "note: the targets contain <eos>, <unk>, read as a symbol of the file, beside the "
-        "model's own of that name"
-    )
-    assert note in task.notes
     model = build_model(config, task)
     for parameter in model.parameters():
         parameter.data.zero_()

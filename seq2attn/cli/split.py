@@ -109,8 +109,8 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     """Load the file, and return it with the format in which it was read: the one that the options
     set.
 
-    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if it is
-    sure that they look odd because of it, the file is read once more, with a note.
+    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if they
+    look odd because of it, the file is read once more, with a note.
     """
     from seq2attn.config import load_config
 
@@ -124,7 +124,7 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     unset = [name for name in FOUND if name not in options]
     for oddity in oddities(loaded.pairs, form):
         for name, value in oddity.changes.items():  # fields of the format that would end it
-            if oddity.sure and name in unset:
+            if name in unset:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
     if not found:
@@ -138,8 +138,7 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     the settings by which the parts are read as FILE was.
     """
     for oddity in oddities(train, form):
-        if oddity.sure:  # otherwise `train` would warn of it
-            form = replace(form, **oddity.changes)
+        form = replace(form, **oddity.changes)
     recipe = "large"
     if len(train) <= SMALL:
         recipe = "small"

@@ -125,15 +125,18 @@ class Format:
         )
 
     def parse_all(self, lines: Texts) -> "Parsed":
-        """Parse the lines of a file into pairs, and note what is wrong with malformed lines. Raises
-        `Seq2AttnError` if the header lacks a column.
+        """Parse the lines of a file into pairs, and note what is wrong with malformed lines: with
+        the header alone, if it lacks a column.
         """
         rows = self.rows(lines)
+        parsed = Parsed(self)
         if self.has_header:
-            _, header = next(rows, (0, ""))  # an empty one for a file without lines
-            parsed = Parsed(self.named(header), self.split(header))
-        else:
-            parsed = Parsed(self)
+            at, header = next(rows, (0, ""))  # an empty one for a file without lines
+            try:
+                parsed = Parsed(self.named(header), self.split(header))
+            except Seq2AttnError as error:
+                parsed.problems[at] = error.message
+                return parsed
         for number, line in rows:
             try:
                 parsed.rows[number] = parsed.form.parse(line)

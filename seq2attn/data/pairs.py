@@ -69,15 +69,12 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     """
     data, text = _read_file(path)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    try:
-        parsed = form.parse_all(lines)
-        # (without pairs, there is at least one problem: `parse_all` says so)
-        if not parsed.rows or len(parsed.problems) > form.skip_bad:
-            raise Seq2AttnError(_list_problems(parsed.problems, lines))
-    except Seq2AttnError as error:  # also if the header lacks a column
-        found = examine(lines, form, path)
-        message = f"{path}: {error.message}"
-        raise Seq2AttnError(message, hint=str(found), settings=found.settings) from None
+    parsed = form.parse_all(lines)
+    # (without pairs, there is at least one problem: `parse_all` says so)
+    if not parsed.rows or len(parsed.problems) > form.skip_bad:
+        message = f"{path}: {_list_problems(parsed.problems, lines)}"
+        hint, settings = examine(lines, form, path)
+        raise Seq2AttnError(message, hint=hint, settings=settings)
     record = {
         "name": path.name,
         "bytes": len(data),
