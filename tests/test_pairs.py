@@ -128,7 +128,7 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         ("a\tx\n", {"target_quotes": "/"}, "line 1: an answer is not between / and /: 'a\\tx'"),
         ("a\t/x/, y\n", {"target_alternatives": ",", "target_quotes": "/"}, "not between / and /"),
         ("a\tx,\n", {"target_alternatives": ","}, "line 1: the target (column 2) is empty"),
-        ("a\ty\ufeffz\n", {}, "line 1: a byte order mark, as where two files were joined"),
+        ("a\ty\ufeffz\n", {}, "line 1: it contains '\\ufeff'"),
         (
             "WORD\tIPA\na\tx\n",
             {"source_column": "word"},
@@ -214,8 +214,8 @@ def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_
 ):
     os.mkfifo(tmp_path / "pipe")
     for name, says in (
-        ("", "not a regular file"),
-        ("pipe", "not a regular file"),
+        ("", "Is a directory"),
+        ("pipe", "not a plain file"),
         ("train.tsv", "no such file"),
     ):
         with refused(says):

@@ -76,30 +76,21 @@ class Format:
         usual = vars(other or Format())
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
-    def named(self, line: str, *, answers: bool = True) -> "Format":
+    def named(self, line: str) -> "Format":
         """Return the format of the lines below a header, with numbers in place of the names of
-        columns.
-
-        line: the header. answers: False for a file of sources alone, whose header need not name the
-        column of right answers.
-
-        Raises `Seq2AttnError` for a name that is not there, and for one column with two meanings.
+        columns. Raises `Seq2AttnError` for a name that is not there, and for one column with two
+        meanings.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
         for key in COLUMN_KEYS:
             name = getattr(self, key)
-            if not isinstance(name, str):
-                continue
-            if key == "target_column" and not answers:
-                numbers[key] = 1  # any column: it is not read
-            else:
+            if isinstance(name, str):
                 numbers[key] = column_number(name, names, f"task.{key}")
         known = replace(self, header=False, **numbers)
-        if answers and len(set(known.used)) < len(known.used):
-            raise Seq2AttnError(
-                f"one column is used twice: source, target, features = {known.used}"
-            )
+        if len(set(known.used)) < len(known.used):
+            used = f"source, target, features = {known.used}"
+            raise Seq2AttnError(f"one column is used twice: {used}")
         # a header may be shorter than its lines, whose columns a config can number
         return replace(known, columns=self.columns or max(len(names), known.width))
 
@@ -178,20 +169,17 @@ class Format:
 
     def canonical(self, source: str) -> str:
         """Return a source, with its features after a tab if it has any, as a model reads it:
-        without a comment, `about` for `about(2)` if the format has variants, and `;` between
-        features.
+        without a comment, `about` for `about(2)` if the format has variants, with `;` between
+        features, and composed (normal form C) unless `normalise` is none.
         """
-        word, tab, features = self.without_comment(source).partition(FEATURES)
+        word, tab, features = self._composed(self.without_comment(source)).partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        if not tab:
-            return word
-        return word + tab + self._features_of(features)
+        parts = features.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
+        return word + tab + FEATURE.join(part.strip() for part in parts)
 
-    def _features_of(self, text: str) -> str:
-        """Return features with `;` between them, in place of the format's own sign."""
-        parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
-        return FEATURE.join(part.strip() for part in parts)
+    def _composed(self, text: str) -> str:
+        return normal_form(text, "none" if self.normalise == "none" else "nfc")
 
     def source_of(self, line: str) -> str:
         """Return the source of a line as a model reads it, with its features after a tab. The line
@@ -200,8 +188,6 @@ class Format:
         """
         fields = self.split(line)
         source, features = self.source_column, self.features_column
-        if len(fields) == 1:
-            return self.canonical(fields[0])
         if isinstance(source, str) or isinstance(features, str):
             return self.canonical(line)  # no header has said where a named column is
         if max(source, features or 0) <= len(fields) <= self.width:
@@ -217,11 +203,9 @@ class Format:
         # a tab is right between columns, and wrong anywhere else
         text = line.replace("\t", "") if self.delimiter == "\t" else line
         if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
-            if wrong[0] == BOM:  # first, since its code point is above those of surrogates
-                raise ValueError("a byte order mark, as where two files were joined")
-            if wrong[0] >= "\ud800":
-                raise ValueError("not UTF-8 text; save it as UTF-8")
-            raise ValueError(f"it contains {quoted(wrong[0])}")
+            is_surrogate = "\ud800" <= wrong[0] <= "\udfff"  # of a byte that is not UTF-8
+            reason = "not UTF-8 text; save it as UTF-8"
+            raise ValueError(reason if is_surrogate else f"it contains {quoted(wrong[0])}")
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.split(line)
@@ -231,18 +215,18 @@ class Format:
             raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
         # (`int` for the type checker alone: names have become numbers)
         source, target, *features = (fields[int(column) - 1] for column in self.used)
-        source = self._checked("source", source, self.source_separator)
-        if features:
-            text = self._features_of(features[0])
-            source += FEATURES + self._checked("features", text, FEATURE)
-        source = self.canonical(source)
-        different = dict.fromkeys(self._answers(target))  # in their order
-        return [(source, answer) for answer in different]
+        source = self.canonical(FEATURES.join([source, *features]))
+        word, *features = source.split(FEATURES)
+        self._check("source", word, self.source_separator)
+        for tags in features:
+            self._check("features", tags, FEATURE)
+        answers = dict.fromkeys(self._answers(self._composed(target)))  # different, in their order
+        return [(source, answer) for answer in answers]
 
     def _answers(self, target: str) -> Iterator[str]:
         """Yield the right answers in a cell of the target's column. If the format has a sign
         between answers, or quotes around them, these are taken off, and the blanks beside them.
-        Raises `ValueError` for an answer that lacks its quotes, or that `_checked` refuses.
+        Raises `ValueError` for an answer that lacks its quotes, or that `_check` refuses.
         """
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
         for answer in answers:
@@ -253,24 +237,22 @@ class Format:
                 if len(answer) < 2 or answer[0] != first or answer[-1] != last:
                     raise ValueError(f"an answer is not between {first} and {last}")
                 answer = answer[1:-1].strip()
-            yield self._checked("target", answer, self.target_separator)
+            self._check("target", answer, self.target_separator)
+            yield answer
 
-    def _checked(self, name: str, text: str, separator: str) -> str:
-        """Return the text of a cell, composed (normal form C) unless `normalise` is none. Raises
-        `ValueError` if it is empty, has an empty part between two separators, or a blank at an end.
+    def _check(self, name: str, text: str, separator: str) -> None:
+        """Raise `ValueError` if the text of a cell is empty, has an empty part between two
+        separators, or a blank at an end.
 
         name: source, target or features. separator: between its symbols or features; "" if there is
         none, as each character is a symbol.
         """
-        if self.normalise != "none":
-            text = normal_form(text, "nfc")
         has_empty_part = bool(separator) and "" in text.split(separator)
         if not text or text != text.strip() or has_empty_part:
             column = getattr(self, f"{name}_column")
             raise ValueError(
                 f"the {name} (column {column}) is empty, has an empty part, or a blank at an end"
             )
-        return text
 
 
 @dataclass

@@ -15,7 +15,7 @@ from seq2attn.data.advice import examine
 from seq2attn.data.format import VARIANT, Format, Pair, Parsed, column_number
 from seq2attn.data.vocabulary import FEATURES, normal_form
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import MAX_BYTES
+from seq2attn.files import MAX_BYTES, open_plain
 from seq2attn.text import did_you_mean, first_of, quoted
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
@@ -118,12 +118,10 @@ def _read_file(path: Path) -> tuple[bytes, str]:
     Raises `Seq2AttnError` for a file that cannot be read or is larger than `MAX_BYTES`.
     """
     try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise ValueError("not a regular file")
-        if size > MAX_BYTES:
+        with open_plain(path) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
-        data = path.read_bytes()
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")

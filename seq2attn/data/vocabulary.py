@@ -97,7 +97,7 @@ class Vocabulary:
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
         """Split `text` into symbols and features; they need not be in the vocabulary."""
-        text = self._normal(text)
+        text = normal_form(text, self.normalise)
         features: list[str] = []
         if self.features is not None and FEATURES in text:
             text, _, after = text.partition(FEATURES)
@@ -118,8 +118,7 @@ class Vocabulary:
 
     def normalised(self, text: str) -> str:
         """Return `text` in the normal form that users see: with nfd, too, it is form C."""
-        text = self._normal(text)
-        return normal_form(text, "nfc") if self.normalise == "nfd" else text
+        return normal_form(text, "nfc" if self.normalise == "nfd" else self.normalise)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, special tokens as `<eos>`."""
@@ -149,14 +148,6 @@ class Vocabulary:
             else:
                 whole.append(normal_form(symbol, "nfc"))
         return tuple(whole)
-
-    def _normal(self, text: str) -> str:
-        """Return `text` in the vocabulary's normal form; as it is if its characters are those of
-        the alphabet, which may have some that the normal form composes, such as Korean letters.
-        """
-        # (with `unknown`, symbols come from texts that have been normalised)
-        is_spelled = not self.separator and not self.unknown and self.ids.keys() >= set(text)
-        return text if is_spelled else normal_form(text, self.normalise)
 
 
 def normal_form(text: str, form: str) -> str:

@@ -85,7 +85,7 @@ class Pairs(Task):
         for index, (number, line) in enumerate(form.rows(lines)):
             # (a first line of one column is a word, not a header)
             if index == 0 and form.has_header and len(form.split(line)) > 1:
-                form = form.named(line, answers=False)
+                form = form.named(line)
             else:
                 yield number, form.source_of(line)
 
@@ -104,7 +104,7 @@ class Pairs(Task):
         symbols. Raises `Seq2AttnError` if there is none.
         """
         symbols_of = self.source_vocabulary.symbols_of
-        pool = list(self.training_set or ())
+        pool = self.training_set or ()
         if length is not None:
             pool = [pair for pair in pool if len(symbols_of(pair[0])) == length]
         if not pool:
@@ -126,26 +126,16 @@ class Pairs(Task):
 
         files: name of a split, train or dev -> its file.
         """
-        source_vocabulary, target_vocabulary = self.form.vocabularies()
-        sources: set[str] = set()
-        targets: set[str] = set()
-        all_features: set[str] = set()
-        source_lengths = []
-        target_lengths = []
-        for source, target in files["train"].pairs:
-            symbols, features = source_vocabulary.split(source)
-            sources.update(symbols)
-            all_features.update(features)
-            source_lengths.append(len(symbols) + len(features))
-            answer = target_vocabulary.symbols_of(target)
-            targets.update(answer)
-            target_lengths.append(len(answer))
-        has_features = self.form.features_column is not None
+        read, write = self.form.vocabularies()
+        sources = [read.split(source) for source, _ in files["train"].pairs]
+        targets = [write.symbols_of(target) for _, target in files["train"].pairs]
+        lengths = [len(symbols) + len(features) for symbols, features in sources]
+        features = sorted(set().union(*(features for _, features in sources)))
         return {
-            "source": sorted(sources),
-            "target": sorted(targets),
-            "features": sorted(all_features) if has_features else None,
-            "source_lengths": [min(source_lengths), max(source_lengths)],
-            "longest_target": max(target_lengths),
+            "source": sorted(set().union(*(symbols for symbols, _ in sources))),
+            "target": sorted(set().union(*targets)),
+            "features": None if self.form.features_column is None else features,
+            "source_lengths": [min(lengths), max(lengths)],
+            "longest_target": max(map(len, targets)),
             "files": {split: file.record for split, file in files.items()},
         }
