@@ -281,7 +281,7 @@ eval --data words.tsv | run 'tiny' is on task 'reverse'
 {PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
 {PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
 {PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'
-{PAIRS}train=. | cannot be read: not a regular file
+{PAIRS}train=. | cannot be read: Is a directory
 {PAIRS}target_column=3 | 2 of 2 lines cannot be read | 2 lines (1, 2): columns: found 2, expected 3
 {PAIRS}target_column=1 | 1 is also task.source_column; name another column
 {PAIRS}columns=1 | 1 is below the last column that is used, 2

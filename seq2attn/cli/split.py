@@ -32,7 +32,7 @@ Folder = Annotated[
     Path,
     option("FOLDER", "Where the parts are written.", file_okay=False),
 ]
-FOUND = ("header", "source_separator", "target_separator", "features_separator")
+FOUND = ("header", "source_separator", "target_separator")
 """what the pairs themselves tell, unless it is set"""
 SMALL = 3_000
 MEDIUM = 30_000

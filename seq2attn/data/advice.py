@@ -28,7 +28,6 @@ CHOOSE = (
 )
 TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
-ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "CP932", "GB18030")
 Advice = tuple[str, list[str]]
 """what a file is, and what to do; the options, as `KEY=VALUE`, if they are all that is needed"""
 Kind = tuple[str, str, str, float, str]
@@ -48,6 +47,15 @@ NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
         ".*",
         0,
         "First: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt, or the same with UTF-16BE",
+    ),
+    (
+        "not UTF-8",
+        ".*",
+        ".*[\ud800-\udfff].*",
+        BAD,
+        "First: iconv -f NAME -t UTF-8 FILE > utf8.txt. NAME is its encoding: CP1252 in Western "
+        "Europe, ISO-8859-2 in Central Europe, CP1251 for Cyrillic, EUC-JP or CP932 for Japanese, "
+        "GB18030 for Chinese, ...",
     ),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
@@ -108,7 +116,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     if not own.comment and (signs := list(filter(None, map(COMMENT.match, lines)))):
         form = replace(own, comment=signs[0][0].strip())
     filled = [line for _, line in form.rows(lines)] or [""]  # one at least, for what follows
-    if text := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
+    if text := _recognised(NOT_PAIRS, filled, path):
         return text, []
     # 0.8: 9 of 10 lines are read (0.9), minus the malformed one (0.1)
     if _net_read(lines, form) > 0.8 * len(filled):
@@ -126,26 +134,21 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
 
 def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Advice:
     """Find out which columns hold source, target and features, and read the lines with them: the
-    columns that the user has named, if they are there; else those that the header or the contents
-    point to. If these do not decide, the user is asked to choose.
+    columns that the user has named, if source and target are there; else those that the header or
+    the contents point to. If these do not decide, the user is asked to choose.
 
     own: the user's format. form: how lines are split into `columns`.
     """
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     present = set().union(*(column.keys for column in columns))
     named = own.differing()  # what the user has set, unless it is the default
-    # the column of the source, the target and the features, as far as they are known
     wanted = {key: named[key] for key in COLUMN_KEYS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
         chosen = choose(columns)
         if not chosen:
             return _told(kind, f"{CHOOSE}: {first_of(list(map(str, columns)), MOST_COLUMNS)}"), []
-        source, target, *features = chosen
-        if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
-            source, target = target, source  # the user's column is one of the two: keep its side
         # (there may be no features)
-        found = zip(COLUMN_KEYS, [source, target, *features], strict=False)
-        wanted = {key: column.keys[0] for key, column in found} | wanted  # the user's own counts
+        wanted = {key: column.keys[0] for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
@@ -170,14 +173,10 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
     kind: what the file is called. No options are told if they would not help: if more than `MANY`
     times as many lines are malformed as are read.
     """
-    # strip reads the most lines, but many files do not need that: the fewer options differ from the
-    # user's own, the fewer the user has to set
-    form = replace(form, strip=True)
-    most = _net_read(lines, form)
-    for change in ({"columns": own.columns}, {"strip": own.strip}):
-        simpler = replace(form, **change)
-        if _net_read(lines, simpler) >= most:
-            form = simpler
+    # the fewer options differ from the user's own, the fewer the user has to set
+    simpler = replace(form, columns=own.columns)
+    if _net_read(lines, simpler) >= _net_read(lines, form):
+        form = simpler
     form, parsed, notes = _without_oddities(lines, form)
     bad, read = len(parsed.problems), len(parsed.rows)
     # sure: the user has nothing to decide, and few lines are malformed (3 even in a small file)
@@ -225,20 +224,6 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> str | None:
         if re.fullmatch(head, lines[0]) and share_of(body, lines) > share:
             return _told(kind, help.replace("FILE", _shell(path)))
     return None
-
-
-def _encoded(lines: Texts, path: Path) -> str | None:
-    """Show the first line that is not UTF-8 in each of the usual encodings, since only people know
-    which is right. Return None if all lines are UTF-8, or all but a share below `BAD`.
-    """
-    # bytes that are not UTF-8 were read as surrogates
-    broken = [line for line in lines if re.search("[\ud800-\udfff]", line)]
-    if not broken or len(broken) < BAD * len(lines):
-        return None
-    data = broken[0].encode(errors="surrogateescape")  # the bytes that the file has
-    shown = [f"{name}, {quoted(data.decode(name, 'replace'))}" for name in ENCODINGS]
-    note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {_shell(path)} > utf8.txt"
-    return _told("not UTF-8", note)
 
 
 def _alone(lines: Texts, path: Path) -> str:

@@ -68,10 +68,7 @@ def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | No
     lines: those that are neither blank nor comments, at least one. form: the user's own format. The
     columns that it names are ignored: the file may lack them.
     """
-    # strip: a blank before a quotation mark would hide it, and cells are compared
-    form = replace(
-        form, source_column=1, target_column=2, features_column=None, columns=None, strip=True
-    )
+    form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     found = _delimited(sample(lines), form)
     if found is None:
         return None
@@ -124,11 +121,10 @@ def _are_symbols_after_words(lines: Texts) -> bool:
 
 
 def sample(values: Sequence[Any]) -> list[Any]:
-    """Return some values in their order, the same ones each time: neither the first nor each n-th,
-    since files are sorted, and have lines in turns.
+    """Return some values, the same ones each time: neither the first nor each n-th, since files are
+    sorted, and have lines in turns.
     """
-    chosen = random.Random(0).sample(range(len(values)), min(len(values), SAMPLE))
-    return [values[index] for index in sorted(chosen)]
+    return random.Random(0).sample(values, min(len(values), SAMPLE))
 
 
 def parts_of(texts: Texts, separator: str | None = None) -> list[str]:

@@ -12,11 +12,12 @@ from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
 from seq2attn.errors import Seq2AttnError
-from seq2attn.text import did_you_mean, first_of, quoted
+from seq2attn.text import first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
 COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
+BETWEEN = (FEATURE, "|", ",", " ")  # signs between features
 VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # about(2), the second pronunciation
 
 Texts = Sequence[str]
@@ -42,15 +43,13 @@ class Format:
     header: bool = False  # a column that is named implies it
     comment: str = ""  # at the beginning of a line or after a blank
     variants: bool = False  # a number in parentheses at the end of a source counts its answers
-    strip: bool = False
     source_separator: str = ""
     target_separator: str = ""
     target_alternatives: str = ""  # between right answers of one source
     target_quotes: str = ""  # around each answer: / or []
-    features_separator: str = FEATURE
     skip_bad: int = 0  # malformed lines that may be left out
     normalise: str = "nfc"
-    """the Unicode normal form of symbols; strings are composed, even with nfd, unless it is none"""
+    """the Unicode normal form of symbols, nfc or nfd; strings are composed, even with nfd"""
 
     @property
     def has_header(self) -> bool:
@@ -147,17 +146,16 @@ class Format:
         return text[1:].rstrip(" ") if sign else line
 
     def split(self, line: str) -> list[str]:
-        """Return the fields of a line, one for each column; none if its quotation marks do not
-        match.
+        """Return the fields of a line, one for each column, without blanks around them; none if its
+        quotation marks do not match.
         """
         has_quotation = self.quotation
         if has_quotation is None:
             has_quotation = self.delimiter not in "\t "
         if has_quotation:
             try:
-                line = line.strip(" ") if self.strip else line
                 (fields,) = csv.reader(  # a single row, since it gets a single line
-                    [line], delimiter=self.delimiter, strict=True, skipinitialspace=self.strip
+                    [line.strip(" ")], delimiter=self.delimiter, strict=True, skipinitialspace=True
                 )
             except csv.Error:
                 return []
@@ -165,21 +163,20 @@ class Format:
             fields = re.split(" +", line.strip(" "), maxsplit=self.width - 1)
         else:
             fields = line.split(self.delimiter)
-        return [field.strip() for field in fields] if self.strip else fields
+        return [field.strip() for field in fields]
 
     def canonical(self, source: str) -> str:
         """Return a source, with its features after a tab if it has any, as a model reads it:
-        without a comment, `about` for `about(2)` if the format has variants, with `;` between
-        features, and composed (normal form C) unless `normalise` is none.
+        composed (normal form C), without a comment, `about` for `about(2)` if the format has
+        variants, and with `;` between features, in place of the first sign of `BETWEEN` that they
+        have.
         """
-        word, tab, features = self._composed(self.without_comment(source)).partition(FEATURES)
+        text = normal_form(self.without_comment(source), "nfc")
+        word, tab, features = text.partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        parts = features.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
-        return word + tab + FEATURE.join(part.strip() for part in parts)
-
-    def _composed(self, text: str) -> str:
-        return normal_form(text, "none" if self.normalise == "none" else "nfc")
+        sign = next((sign for sign in BETWEEN if sign in features), FEATURE)
+        return word + tab + FEATURE.join(part.strip() for part in features.split(sign))
 
     def source_of(self, line: str) -> str:
         """Return the source of a line as a model reads it, with its features after a tab. The line
@@ -220,7 +217,9 @@ class Format:
         self._check("source", word, self.source_separator)
         for tags in features:
             self._check("features", tags, FEATURE)
-        answers = dict.fromkeys(self._answers(self._composed(target)))  # different, in their order
+        answers = dict.fromkeys(
+            self._answers(normal_form(target, "nfc"))
+        )  # different, in their order
         return [(source, answer) for answer in answers]
 
     def _answers(self, target: str) -> Iterator[str]:
@@ -241,18 +240,16 @@ class Format:
             yield answer
 
     def _check(self, name: str, text: str, separator: str) -> None:
-        """Raise `ValueError` if the text of a cell is empty, has an empty part between two
-        separators, or a blank at an end.
+        """Raise `ValueError` if the text of a cell is empty, or has an empty part between two
+        separators.
 
         name: source, target or features. separator: between its symbols or features; "" if there is
         none, as each character is a symbol.
         """
         has_empty_part = bool(separator) and "" in text.split(separator)
-        if not text or text != text.strip() or has_empty_part:
+        if not text or has_empty_part:
             column = getattr(self, f"{name}_column")
-            raise ValueError(
-                f"the {name} (column {column}) is empty, has an empty part, or a blank at an end"
-            )
+            raise ValueError(f"the {name} (column {column}) is empty, or has an empty part")
 
 
 @dataclass
@@ -284,6 +281,5 @@ def column_number(name: str, names: Texts, what: str) -> int:
     if names.count(name) == 1:
         return names.index(name) + 1
     reason = "names several columns" if name in names else "names no column"
-    guess = "" if name in names else did_you_mean(name, names)
     header = first_of(list(map(quoted, names)))
-    raise Seq2AttnError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")
+    raise Seq2AttnError(f"{what}: {quoted(name)} {reason}; the header has {header}")

@@ -21,8 +21,8 @@ class Vocabulary:
     unknown: symbols outside the vocabulary become `<unk>`; otherwise they are refused.
     features: further symbols that follow those of a string, written as `walk<TAB>V;PST`; None:
         strings have none.
-    normalise: the Unicode normal form that strings are brought to before they are split: nfc, nfd,
-        or none. Even with nfd, `normalised` and `decode` return code points of form C, as users
+    normalise: the Unicode normal form that strings are brought to before they are split, nfc or
+        nfd. Even with nfd, `normalised` and `decode` return code points of form C, as users
         see them.
 
     A character is a Unicode code point of a string in that form: in normal form C, e with a
@@ -118,7 +118,7 @@ class Vocabulary:
 
     def normalised(self, text: str) -> str:
         """Return `text` in the normal form that users see: with nfd, too, it is form C."""
-        return normal_form(text, "nfc" if self.normalise == "nfd" else self.normalise)
+        return normal_form(text, "nfc")
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, special tokens as `<eos>`."""
@@ -152,10 +152,8 @@ class Vocabulary:
 
 def normal_form(text: str, form: str) -> str:
     """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point if
-    there is one) or D (nfd: they are separate); none: unchanged.
+    there is one) or D (nfd: they are separate).
     """
-    if form == "none":
-        return text
     return unicodedata.normalize("NFD" if form == "nfd" else "NFC", text)
 
 

@@ -10,41 +10,24 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from seq2attn.data.columns import NAME, is_name, is_segmented, parts_of
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES
 from seq2attn.text import character_name, first_of, quoted
 
-
-class Symptom(NamedTuple):
-    """What is odd about texts, and how to tell."""
-
-    side: str
-    """which texts: sources, features or targets"""
-    pattern: str
-    """what an odd text matches as a whole"""
-    share: float
-    """a warning is given if more than this share of the texts matches"""
-    says: str
-    """what the warning says of them"""
-    changes: dict[str, Any]
-    """the fields of a `Format` that mend it; empty if no option does"""
-
-
-SYMPTOMS = (
-    Symptom("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
-    Symptom("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
-    Symptom("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    Symptom("targets", r"[\d.,]+", 0.98, "are numbers", {}),
-    Symptom(
-        "targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}
-    ),
-    Symptom("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
-    Symptom("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
-    Symptom("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
-    Symptom("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
+Symptom = tuple[str, str, float, str, dict[str, Any]]
+"""which texts, sources or targets; what an odd text matches as a whole; the share of the texts that
+has to be exceeded for a warning; what it says of them; the fields of a `Format` that mend it, empty
+if no option does"""
+SYMPTOMS: tuple[Symptom, ...] = (
+    ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
+    ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
+    ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
+    ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
+    ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ")  # signs between answers
 RARE, USUAL = 0.002, 0.95  # shares of targets that are too few, or too many, to be alternatives
@@ -87,12 +70,11 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
         yield Oddity(f"line 1, {first}, is read as a pair, not as a header", {"header": True})
     sources = [_word(source) for source, _ in pairs]
     targets = [target for _, target in pairs]
-    features = [source.partition(FEATURES)[2] for source, _ in pairs]
-    sides = {"sources": sources, "targets": targets, "features": list(filter(None, features))}
+    sides = {"sources": sources, "targets": targets}
     for side, pattern, share, says, changes in SYMPTOMS:
         texts = sides[side]
         alike = [text for text in texts if re.fullmatch(pattern, text)]
-        if len(alike) > share * len(texts):  # (false if there are none, such as features)
+        if len(alike) > share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             yield Oddity(f"{count} {len(texts):,} {side} {says}, as {quoted(alike[0])}", changes)
     yield from _separator("source_separator", sources, form.source_separator)
