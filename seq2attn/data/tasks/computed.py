@@ -16,6 +16,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import DIGITS
 
+MOST_DIGITS = 4000  # of a number; `int` reads 4,300 at most
 STYLES = (
     "{day}.{month}.{year}",  # 3.5.1998, with points the day comes first
     "{month}/{day}/{year}",  # 5/3/1998, with slashes the month
@@ -72,19 +73,20 @@ class Addition(Task):
         """
         shortest, longest = self.min_digits, self.max_digits
         if length is not None:
-            if length % 2 == 0 or length < 3:
+            if length not in range(3, 2 * MOST_DIGITS + 2, 2):
                 hint = "Of two numbers with n digits each: 2n + 1, such as 21."
                 raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
             shortest = longest = length // 2
         sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, longest)
-        last_written = draw_integers(random, 1, 9, count, 2, 1)
-        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) position of that digit
-        digits = digits.scatter(2, last, last_written)  # (N, 2, longest)
+        last = draw_integers(random, 1, 9, count, 2)  # the digit that is written last
         pairs = []
-        for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
-            text = "+".join("".join(map(str, row[:size])) for row in rows)
-            pairs.append((text, _add(text)))
+        for size, rows, ends in zip(sizes.tolist(), digits.tolist(), last.tolist(), strict=True):
+            first, second = (
+                "".join(map(str, [*row[: size - 1], end]))
+                for row, end in zip(rows, ends, strict=True)
+            )
+            pairs.append((f"{first}+{second}", _add(first, second)))
         return self.encode(pairs, random.device)
 
     def target_length(self, source_length: int) -> int:
@@ -96,19 +98,17 @@ class Addition(Task):
     def answer(self, text: str) -> Solution | None:
         """Return the sum; None unless `text` is two numbers of equally many digits."""
         numbers = re.fullmatch("([0-9]+)[+]([0-9]+)", text)
-        if numbers is None or len(numbers[1]) != len(numbers[2]):
+        if numbers is None or not len(numbers[1]) == len(numbers[2]) <= MOST_DIGITS:
             return None
-        return Solution(_add(text))
+        return Solution(_add(numbers[1], numbers[2]))
 
 
-def _add(text: str) -> str:
-    """`21+93` -> `15`, digit by digit, because `int` refuses numbers of more than 4,300 digits."""
-    first, second = text.split("+")
-    carry, total = 0, ""
-    for a, b in zip(first, second, strict=True):
-        carry, digit = divmod(int(a) + int(b) + carry, 10)
-        total += str(digit)
-    return f"{total}1" if carry else total
+def _add(first: str, second: str) -> str:
+    """`21`, `93` -> `15`: the sum of two numbers whose last digit comes first, with as many digits
+    as they have, or one more.
+    """
+    total = int(first[::-1]) + int(second[::-1])
+    return str(total).zfill(len(first))[::-1]
 
 
 # ---- dates ----
@@ -182,11 +182,9 @@ class Dates(Task):
 
     def answer(self, text: str) -> Solution | None:
         """Return the date; None if `text` is not in one of the styles, or there is no such day."""
-        year = re.search("[0-9]{4}", text)
-        if year is None or year[0] == "0000":  # a year that `datetime` lacks
-            return None
-        date = _parsed(int(year[0])).get(text)
-        return None if date is None else Solution(date.isoformat())
+        year = re.search("[1-9][0-9]{3}", text)
+        date = _parsed(int(year[0])).get(text) if year else None
+        return Solution(date.isoformat()) if date else None
 
 
 def is_held_out(date: datetime.date, share: float) -> bool:
@@ -231,12 +229,9 @@ def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Te
     held out (dates,), bool.
     """
     dates = _dates(first_year, last_year)
-    known: dict[tuple[int, int, int], list[int]] = {}
-    rows = []
-    for date in dates:
-        key = date.month, date.day, date.weekday()  # all that lengths depend on
-        if key not in known:
-            known[key] = [len(write_date(date, style)) for style in STYLES]
-        rows.append(known[key])
+    keys = [(date.month, date.day, date.weekday()) for date in dates]  # lengths depend on no more
+    lengths = {}
+    for key, date in dict(zip(keys, dates, strict=True)).items():  # a date for each key
+        lengths[key] = [len(write_date(date, style)) for style in STYLES]
     held_out_dates = [is_held_out(date, held_out) for date in dates]
-    return torch.tensor(rows).T, torch.tensor(held_out_dates)
+    return torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out_dates)
