@@ -133,7 +133,7 @@ PAIRS = "train -c pairs.yaml --set task."
 RATES = "training.learning_rate=log:"
 SHORT = "no source has 8 characters"
 UNCHANGED = "--config, --set, --name and --note are for new runs"
-UNSEEN = "; its alphabet is abcdefghijklmnopqrstuvwxyz"
+UNSEEN = "; its alphabet is a b c d e f g h i j k l m n o p q r s t u v w x y z"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
 MISTAKES = f"""
 evl | No such command 'evl' | See: seq2attn --help

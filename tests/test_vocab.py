@@ -33,7 +33,7 @@ def test_specials_come_first_then_the_alphabet_in_order():
         (
             Vocabulary("abc"),
             "aZb7Z",
-            "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is abc",
+            "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is a b c",
         ),
         (Vocabulary("A"), LETTERS * 100, "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;"),
         (
@@ -69,13 +69,13 @@ def test_texts_that_are_not_series_of_symbols_are_refused(vocabulary, text, says
 
 def test_alphabets_are_abridged():
     texts = {
-        "abcdefxyz": "abcdefxyz",
+        "abcdefxyz": "a b c d e f x y z",
         ("a", "bc"): "a bc",
         "a\u0303b": "a U+0303 b",
         "a bc": "a ' ' b c",
     }
     assert {alphabet: abridged(alphabet) for alphabet in texts} == texts
-    assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200
+    assert len(abridged([chr(2 * code) for code in range(100, 1000)])) in (199, 200)
 
 
 def test_a_letter_and_its_accent_are_one_character_however_they_are_written():

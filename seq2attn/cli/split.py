@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from seq2attn.cli.options import Overrides, argument, option
 from seq2attn.cli.outputs import Force, check_output, write_output
-from seq2attn.data.format import Format, Pair
+from seq2attn.data.format import Format, Pair, PairFile
 from seq2attn.data.pairs import (
-    PairFile,
     left_out_of,
     load_pairs,
     shared_with_train,
@@ -101,7 +100,7 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
     """
     pairs: list[Pair] = []
     for number in numbers:
-        pairs += file.parsed.rows[number]
+        pairs += file.rows[number]
     return pairs
 
 

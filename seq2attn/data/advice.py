@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn.data.columns import Column, choose, find_columns, share_of
-from seq2attn.data.format import COLUMN_KEYS, Format, Parsed, Texts
+from seq2attn.data.format import COLUMN_KEYS, Format, PairFile, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
 from seq2attn.text import first_of, quoted
 
@@ -196,7 +196,7 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
     return _told(kind, *notes), key_values(changes) if sure else []
 
 
-def _without_oddities(lines: Texts, form: Format) -> tuple[Format, Parsed, list[str]]:
+def _without_oddities(lines: Texts, form: Format) -> tuple[Format, PairFile, list[str]]:
     """Change the options that make pairs odd, such as the separator where blanks stand between
     symbols. Return the format, the lines read in it, and what is still odd.
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
@@ -114,16 +115,16 @@ class Format:
             make(target, separator=self.target_separator),
         )
 
-    def parse_all(self, lines: Texts) -> "Parsed":
+    def parse_all(self, lines: Texts) -> "PairFile":
         """Parse the lines of a file into pairs, and note what is wrong with malformed lines: with
         the header alone, if it lacks a column.
         """
         rows = self.rows(lines)
-        parsed = Parsed(self)
+        parsed = PairFile(self, lines)
         if self.has_header:
             at, header = next(rows, (0, ""))  # an empty one for a file without lines
             try:
-                parsed = Parsed(self.named(header), self.split(header))
+                parsed = PairFile(self.named(header), lines, self.split(header))
             except Seq2AttnError as error:
                 parsed.problems[at] = error.message
                 return parsed
@@ -253,22 +254,43 @@ class Format:
 
 
 @dataclass
-class Parsed:
-    """The lines of a file, by their numbers from 1."""
+class PairFile:
+    """A file of pairs, by the numbers of its lines, from 1."""
 
     form: Format
     """with numbers for the names of columns"""
+    lines: Texts
+    """without their ends"""
     names: Texts = ()
     """of the columns, in the header"""
     rows: dict[int, list[Pair]] = field(default_factory=dict)
-    """the pairs of each line"""
+    """the pairs of each line that has some"""
     problems: dict[int, str] = field(default_factory=dict)
     """what is wrong with each malformed line"""
+    record: dict[str, Any] = field(default_factory=dict)
+    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256; `left_out`:
+    how many malformed lines it has"""
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> tuple[Pair, ...]:
         """All pairs, in order."""
-        return [pair for row in self.rows.values() for pair in row]
+        return tuple(chain.from_iterable(self.rows.values()))
+
+    def cells(self) -> dict[int, list[str]]:
+        """Return the columns of each line that has pairs, by its number, in normal form C."""
+        cells = {}
+        for number, line in self.form.rows(self.lines):
+            if number in self.rows:
+                cells[number] = [normal_form(cell, "nfc") for cell in self.form.split(line)]
+        return cells
+
+    def part(self, numbers: Sequence[int]) -> str:
+        """Return the text of a file that has only these of the lines with pairs, below what
+        precedes all of them, such as the header.
+        """
+        first = min([*self.rows, *self.problems])  # a malformed one is no header
+        lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
+        return "".join(f"{line}\n" for line in lines)
 
 
 def column_number(name: str, names: Texts, what: str) -> int:

@@ -7,13 +7,12 @@ Imports no torch.
 import codecs
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seq2attn.data.advice import examine
-from seq2attn.data.format import VARIANT, Format, Pair, Parsed, column_number
-from seq2attn.data.vocabulary import FEATURES, normal_form
+from seq2attn.data.format import VARIANT, Format, PairFile, column_number
+from seq2attn.data.vocabulary import FEATURES
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_BYTES, open_plain
 from seq2attn.text import did_you_mean, first_of, quoted
@@ -25,39 +24,6 @@ Units = Mapping[int, str]
 the value of a column"""
 Parts = Mapping[str, list[int]]
 """the name of each part -> the numbers of its lines"""
-
-
-@dataclass(frozen=True)
-class PairFile:
-    """The pairs of a file, in its order."""
-
-    record: dict[str, Any]
-    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256; `left_out`:
-    how many malformed lines it has"""
-    lines: Sequence[str]
-    """without their ends"""
-    parsed: Parsed
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """All pairs."""
-        return tuple(self.parsed.pairs)
-
-    def cells(self) -> dict[int, list[str]]:
-        """Return the columns of each line that has pairs, by its number, in normal form C."""
-        form, cells = self.parsed.form, {}
-        for number, line in form.rows(self.lines):
-            if number in self.parsed.rows:
-                cells[number] = [normal_form(cell, "nfc") for cell in form.split(line)]
-        return cells
-
-    def part(self, numbers: Sequence[int]) -> str:
-        """Return the text of a file that has only these of the lines with pairs, below what
-        precedes all of them, such as the header.
-        """
-        first = min([*self.parsed.rows, *self.parsed.problems])  # a malformed one is no header
-        lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
-        return "".join(f"{line}\n" for line in lines)
 
 
 def load_pairs(path: Path, form: Format) -> PairFile:
@@ -75,14 +41,14 @@ def load_pairs(path: Path, form: Format) -> PairFile:
         message = f"{path}: {_list_problems(parsed.problems, lines)}"
         hint, settings = examine(lines, form, path)
         raise Seq2AttnError(message, hint=hint, settings=settings)
-    record = {
+    parsed.record = {
         "name": path.name,
         "bytes": len(data),
         "pairs": len(parsed.pairs),
         "left_out": len(parsed.problems),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-    return PairFile(record, lines, parsed)
+    return parsed
 
 
 def left_out_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -149,7 +115,7 @@ def words_of(file: PairFile) -> Units:
     word of its own, it might be in the test set while `about` is in the training set.
     """
     words = {}
-    for number, pairs in file.parsed.rows.items():
+    for number, pairs in file.rows.items():
         source, _ = pairs[0]  # all pairs of a line have the same source
         words[number] = source.partition(FEATURES)[0].casefold()
     known = set(words.values())
@@ -164,9 +130,9 @@ def values_of(file: PairFile, column: str) -> Units:
     """Return the value of each line in a column, given by its number or its name. Raises
     `Seq2AttnError` if there is no such column.
     """
-    at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
-    if not 1 <= at <= file.parsed.form.width:
-        raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.parsed.form.width}")
+    at = int(column) if column.isdecimal() else column_number(column, file.names, "--by")
+    if not 1 <= at <= file.form.width:
+        raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.form.width}")
     return {number: row[at - 1] for number, row in file.cells().items()}
 
 
@@ -217,12 +183,12 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     """Return what `shared_with_train` compares: the source's word, the answers, and the first
-    `MOST_COLUMNS` other columns whose values recur, such as concepts.
+    `MOST_COLUMNS` other columns, such as concepts.
 
     Each is a mapping, line number -> values. Its key is what the sentence says of it: "3 share
     their source with train, 5 their target".
     """
-    rows, form, names = file.parsed.rows, file.parsed.form, file.parsed.names
+    rows, form, names = file.rows, file.form, file.names
     columns = {
         "share their source with train": {at: [word] for at, word in words_of(file).items()},
         "their target": {at: [answer for _, answer in row] for at, row in rows.items()},
@@ -232,9 +198,6 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
         # columns of source, target and features are left out; 2: the two above
         if index + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
             continue
-        values = {number: [row[index]] for number, row in cells.items()}
-        different = len({value for (value,) in values.values()})
-        # neither the same in all lines nor, like an id, nearly always another one
-        if 1 < different < 0.9 * len(values):
-            columns[f"their {names[index] if names else f'column {index + 1}'}"] = values
+        name = names[index] if names else f"column {index + 1}"
+        columns[f"their {name}"] = {number: [row[index]] for number, row in cells.items()}
     return columns

@@ -1,6 +1,7 @@
 """Symbols and their ids."""
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
@@ -158,9 +159,6 @@ def normal_form(text: str, form: str) -> str:
 
 
 def abridged(alphabet: Sequence[str]) -> str:
-    """Return an alphabet in one line, with spaces if symbols are longer than a character, and code
-    points for those that are invisible.
-    """
+    """Return an alphabet in one line, with code points for symbols that are invisible."""
     names = [symbol if is_visible(symbol) else character_name(symbol) for symbol in alphabet]
-    text = ("" if all(len(name) == 1 for name in names) else " ").join(names)
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    return textwrap.shorten(" ".join(names), 200, placeholder=" ...")

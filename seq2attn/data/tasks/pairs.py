@@ -8,8 +8,8 @@ from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
 from seq2attn.data.batches import Examples, draw_integers
-from seq2attn.data.format import Format
-from seq2attn.data.pairs import PairFile, left_out_of, load_pairs
+from seq2attn.data.format import Format, PairFile
+from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
