@@ -101,7 +101,7 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         {"quotation": True, "header": True, "target_column": 3},
     ),
     "rules.txt": (  # blanks around what is in quotation marks
-        "# rules\n" + lines(lambda _, word: f'"{word}", "{word}{word}, x" '),
+        "# rules\n" + lines(lambda _, word: f'"{word}", "{word}{word},x" '),
         {"delimiter": ",", "comment": "#"},
     ),
     "phones.lex": (  # the first line is no header: its symbols are those of others
@@ -198,7 +198,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML or HTML."),
         ("a.txt", "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n" * 9, "It is no file of pairs."),
-        ("a.txt", "\\gll ab-c ab\\\\\nX-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
+        ("a.txt", "\\gll ab-c ab\\\\\nab-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
         ("a.tsv", lines(lambda number, word: f"{word}\t{number}").encode("utf-16-be"), "UTF-16BE"),
         ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),
         ("a.txt", lines(lambda _, word: f"{word}->{word}a"), r"sed -E 's/ *(\|\|\||=>|->|::"),

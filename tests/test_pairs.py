@@ -288,10 +288,13 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     assert shared in notes(f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n")
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
     assert "warning: all 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
-    raw = notes("ab\tx y\nab(2)\tx # z\n(3)\tx\nb(2)\ty\n", "a\tx\n")
-    assert "1 of the sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
-    assert "1 of the targets end in a comment, as 'x # z'; add --set 'task.comment=\"#\"'" in raw
-    assert notes("ab\tx y\nb(2)\tx\n", "a\tx\n") == "", "there is no b"
+    raw = notes("ab\tx y\nab(2)\tx # old\n(3)\tx\nb\ty\n", "a\tx\n")
+    assert "1 of 4 sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
+    assert "1 of 4 targets end in a comment, as 'x # old'; add --set 'task.comment=\"#\"'" in raw
+    several = (
+        "note: 1 of 2 targets contain ', ', perhaps between answers (task.target_alternatives)"
+    )
+    assert several in notes("ab\tx y\nb\tx, y\n", "a\tx\n")
     assert notes("ab\tx # y\nb\ty x # x\n", "a\tx\n") == "", "# is a symbol between words"
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen

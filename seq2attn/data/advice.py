@@ -33,7 +33,7 @@ Advice = tuple[str, list[str]]
 Kind = tuple[str, str, str, float, str]
 """a kind of file; patterns of its first line and of its lines; the share of lines that has to be
 exceeded by those of the second pattern; what helps"""
-NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
+KINDS: tuple[Kind, ...] = (  # a byte that is not UTF-8 is a surrogate
     (
         "a compressed file or a spreadsheet",  # .gz, .xz, .bz2, .zip (as .xlsx and .ods are), .xls
         "\x1f\udc8b.*|\udcfd7zXZ.*|BZh.*|PK\x03\x04.*|\udcd0\udccf\x11.*",
@@ -73,7 +73,6 @@ NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
         r"choose two of its markers: awk -v OFS='\t' '/^\\KEY[ \t]/ {key = $0} "
         rf"/^\\OTHER[ \t]/ {{print key, $0}}' FILE | sed -E 's/\\\w+\s+//g' {TO}",
     ),
-    ("interlinear glosses", r"\\\w+ .*", r"\\\w+\b.*", 0.5, "an example is several lines"),
     (
         "a treebank in CoNLL-U",
         r"1(-\d+)?\t.*",
@@ -82,12 +81,10 @@ NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
         "for forms, lemmas and features, each once: "
         f"awk -F '\\t' '$1 ~ /^[0-9]+$/ {{print $2 FS $3 FS $6}}' FILE | sort -u {TO}",
     ),
-)
-UNDIVIDED: tuple[Kind, ...] = (  # files whose lines no delimiter splits
     (
         "interlinear glosses",
         ".*",
-        r".*\w\w[-=.]([A-Z]{2}|[1-3][A-Z]).*",  # eat-PST, go-3SG; not B-LOC, a tag of entities
+        r"[^\t]*\w\w[-=.]([A-Z]{2}|[1-3][A-Z])[^\t]*",  # eat-PST, go-3SG; not B-LOC
         0.15,
         "choose two lines of each block between blank lines: "
         rf"awk -v RS= -F '\n' -v OFS='\t' '{{print $1, $2}}' FILE {TO}",
@@ -95,7 +92,7 @@ UNDIVIDED: tuple[Kind, ...] = (  # files whose lines no delimiter splits
     (
         "a file with a sign between two columns",
         ".*",
-        rf"((?!{SIGN}).)+{SIGN}((?!{SIGN}).)+",
+        rf"((?!{SIGN})[^\t,;|])+{SIGN}((?!{SIGN})[^\t,;|])+",
         0.9,
         rf"sed -E 's/ *{SIGN} */\t/' FILE {TO}",
     ),
@@ -108,24 +105,21 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     lines: all lines of the file. own: the user's format, which is kept if it reads more than 9 of
     10 lines. path: of the file, for the commands that are advised.
 
-    The first of these that fits is told: a kind of file that holds no pairs, such as XML; text that
-    is not UTF-8; pairs in the user's format; a kind of file that no delimiter divides, such as
-    glosses; columns, by their delimiter; one of two parallel files, or no file of pairs.
+    The first of these that fits is told: a kind of file without columns, such as XML or glosses;
+    pairs in the user's format; columns, by their delimiter; one of two parallel files, or no file
+    of pairs.
     """
     form = own
     if not own.comment and (signs := list(filter(None, map(COMMENT.match, lines)))):
         form = replace(own, comment=signs[0][0].strip())
     filled = [line for _, line in form.rows(lines)] or [""]  # one at least, for what follows
-    if text := _recognised(NOT_PAIRS, filled, path):
-        return text, []
+    for kind, head, body, share, help in KINDS:
+        if re.fullmatch(head, filled[0]) and share_of(body, filled) > share:
+            return _told(kind, help.replace("FILE", _shell(path))), []
     # 0.8: 9 of 10 lines are read (0.9), minus the malformed one (0.1)
     if _net_read(lines, form) > 0.8 * len(filled):
         return _read_with(form, lines, own, "a file of pairs")
     divided = find_columns(filled, form)
-    # Where a blank would be the delimiter, these may be sentences, and no columns.
-    is_doubtful = divided is None or divided[0].delimiter == " "
-    if is_doubtful and (text := _recognised(UNDIVIDED, filled, path)):
-        return text, []
     if divided is None:
         return _alone(lines, path), []
     column_form, columns = divided
@@ -213,17 +207,6 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, PairFile, lis
             break
         form = replace(form, **changes)
     return form, parsed, list(map(str, odd))
-
-
-# ---- files without columns ----
-
-
-def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> str | None:
-    """Return what to tell of the first kind whose patterns a file fits; None if it fits none."""
-    for kind, head, body, share, help in kinds:
-        if re.fullmatch(head, lines[0]) and share_of(body, lines) > share:
-            return _told(kind, help.replace("FILE", _shell(path)))
-    return None
 
 
 def _alone(lines: Texts, path: Path) -> str:

@@ -84,26 +84,22 @@ def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | No
 
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
-    """Return the format with the delimiter that gives the most lines the same number of columns;
-    on a tie, a tab, and then the one that gives most columns. None if fewer than `ENOUGH` of the
-    lines agree.
+    """Return the format with a delimiter that gives at least `ENOUGH` of the lines the same number
+    of columns: a tab, or else the one that gives most columns; None if there is none.
 
     A blank is tried last, since sentences have blanks, too: it divides words from their symbols
     only.
     """
-    best: tuple[float, bool, int] = (0, False, 0)
-    found = None
+    found = []
     for delimiter in ("\t", "|", ";", ",", form.delimiter):
         candidate = replace(form, delimiter=delimiter)
         widths = Counter(len(candidate.split(line)) for line in lines)
         width, count = widths.most_common(1)[0]
-        # compared in this order; rounded, so that nearly as many lines are as many
-        fit = round(count / len(lines), 2), delimiter == "\t", width
-        if width > 1 and count >= ENOUGH * len(lines) and fit > best:
-            best, found = fit, replace(candidate, columns=width)
-    if found is None and _are_symbols_after_words(lines):
-        return replace(form, delimiter=" ", columns=2)
-    return found
+        if width > 1 and count >= ENOUGH * len(lines):
+            found.append(replace(candidate, columns=width))
+    if not found and _are_symbols_after_words(lines):
+        found.append(replace(form, delimiter=" ", columns=2))
+    return max(found, key=lambda one: (one.delimiter == "\t", one.width), default=None)
 
 
 def _are_symbols_after_words(lines: Texts) -> bool:
@@ -169,14 +165,10 @@ def role(cells: Texts) -> str:
         return "other"
     if is_segmented(filled):
         return "segments"
-    # V;PST or Case=Nom|Number=Sing: parts are in capitals or have a value, and recur; only three
-    # different ones, such as M, F and N, are a category
+    # V;PST or Case=Nom|Number=Sing: parts begin with a capital or have a value, and recur; only
+    # three different ones, such as M, F and N, are a category
     parts = re.split("[;|,]", ";".join(filled))
-    if (
-        share_of(TAG, filled) > 0.95
-        and 3 < len(set(parts)) < 0.2 * len(parts)
-        and share_of("[^a-z]*|.*=.*", parts) > 0.5
-    ):
+    if share_of(TAG, filled) > 0.95 and 3 < len(set(parts)) < 0.2 * len(parts):
         return "features"
     # identifiers have digits or are web addresses, and nearly every cell is different
     different = len(set(filled))

@@ -102,16 +102,18 @@ class Format:
                 yield number, line
 
     def vocabularies(
-        self, source: Texts = (), target: Texts = (), features: Texts | None = None
+        self, source: Texts = (), target: Texts = (), features: Texts = ()
     ) -> tuple[Vocabulary, Vocabulary]:
         """Return the vocabularies of sources and targets with these symbols and features. Without
         symbols they can split texts, but know none: any symbol becomes `<unk>`.
         """
         make = partial(Vocabulary, unknown=True, normalise=self.normalise)
-        if self.features_column is not None:
-            features = features or ()  # None would mean that sources have no features at all
         return (
-            make(source, separator=self.source_separator, features=features),
+            make(
+                source,
+                separator=self.source_separator,
+                features=None if self.features_column is None else features,
+            ),
             make(target, separator=self.target_separator),
         )
 

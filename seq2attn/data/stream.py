@@ -55,10 +55,10 @@ class TrainingData:
         per_block = max(1, strings // self.batch_size)  # batches
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
-            rows = range(0, len(drawn.source), self.batch_size)
-            skipped = max(0, start - block * per_block)  # batches of the block that precede `start`
-            for first in rows[skipped:]:
-                yield drawn.select(slice(first, first + self.batch_size))
+            first = block * per_block  # number of its first batch
+            for number in range(max(start, first), first + per_block):
+                row = (number - first) * self.batch_size
+                yield drawn.select(slice(row, row + self.batch_size))
 
     @property
     def largest_batch(self) -> tuple[int, int, int]:

@@ -9,11 +9,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from seq2attn.data.columns import NAME, is_name, is_segmented, parts_of
-from seq2attn.data.format import VARIANT, Format, Pair, Texts
+from seq2attn.data.format import Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES
 from seq2attn.text import character_name, first_of, quoted
 
@@ -21,16 +20,32 @@ Symptom = tuple[str, str, float, str, dict[str, Any]]
 """which texts, sources or targets; what an odd text matches as a whole; the share of the texts that
 has to be exceeded for a warning; what it says of them; the fields of a `Format` that mend it, empty
 if no option does"""
+RARE = 0.002  # a share that is no chance
 SYMPTOMS: tuple[Symptom, ...] = (
     ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
     ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    (
+        "targets",
+        r"(/.+/, /.+/)|(\[.+\], \[.+\])",
+        RARE,
+        "are several answers",
+        {"target_alternatives": ", "},
+    ),
+    (  # no sentences; answers in quotes are told above
+        "targets",
+        r"[^,.?!/\[]+(, [^,.?!]+)+",
+        RARE,
+        "contain ', ', perhaps between answers (task.target_alternatives)",
+        {},
+    ),
+    # `#` may be a symbol itself: in a comment is a word of three letters or more
+    ("targets", r".+ #.*[^\W\d_]{3}.*", 0, "end in a comment", {"comment": "#"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
+    ("sources", r".+\(\d+\)", RARE, "count right answers", {"variants": True}),
     ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
 )
-BETWEEN = (", ", " ~ ", " / ", " | ", "; ")  # signs between answers
-RARE, USUAL = 0.002, 0.95  # shares of targets that are too few, or too many, to be alternatives
 WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 
 
@@ -79,13 +94,6 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
             yield Oddity(f"{count} {len(texts):,} {side} {says}, as {quoted(alike[0])}", changes)
     yield from _separator("source_separator", sources, form.source_separator)
     yield from _separator("target_separator", targets, form.target_separator)
-    # targets are symbols with a separator, or with blanks, between them
-    spaced = bool(form.target_separator) or is_segmented(targets)
-    if not form.target_alternatives:
-        yield from _alternatives(sources, targets, spaced)
-    yield from _variants(sources)
-    if spaced and not form.comment:
-        yield from _comments(targets)
 
 
 def _word(source: str) -> str:
@@ -114,54 +122,6 @@ def _separator(name: str, texts: Texts, separator: str) -> Iterator[Oddity]:
         share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
         text = f"{share} do not contain the separator {separator!r}: each is one symbol"
         yield Oddity(text, {name: ""})
-
-
-def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Tell of a sign, such as a comma, that may stand between several answers in some targets, and
-    is not in their sources; it surely does if each answer is in quotes of its own, as in `/x/,
-    /y/`. Where nearly all targets have the sign, without quotes, it is part of the answers.
-
-    spaced: targets are symbols with a separator, or with blanks, between them.
-    """
-    if not spaced and median(target.count(" ") for target in targets) > 5:
-        return  # sentences (more than 5 blanks), whose commas are their own
-    for sign in BETWEEN:
-        several = []
-        for source, target in zip(sources, targets, strict=True):
-            if sign in target.strip(sign) and sign not in source:
-                several.append(target)
-        if len(several) <= RARE * len(targets):
-            continue  # it may be chance
-        text = f"{len(several):,} of {len(targets):,} targets contain {sign!r}"
-        text = f"{text}, as {quoted(several[0])}"
-        changes = {"target_alternatives": sign}
-        if all(f"/{sign}/" in target or f"]{sign}[" in target for target in several):
-            yield Oddity(text, changes)
-        elif len(several) <= USUAL * len(targets):
-            yield Oddity(f"{text}; if it stands between answers, add {settings(changes)}", {})
-
-
-def _variants(sources: Texts) -> Iterator[Oddity]:
-    """Warn of sources such as `about(2)`, where `about` is a source, too."""
-    known = set(sources)
-    numbered = filter(VARIANT.search, sources)
-    variants = [source for source in numbered if VARIANT.sub("", source) in known]
-    if variants:
-        text = f"{len(variants):,} of the sources count right answers, as {quoted(variants[0])}"
-        yield Oddity(text, {"variants": True})
-
-
-def _comments(targets: Texts) -> Iterator[Oddity]:
-    """Warn of targets such as `K AE T # US`: what follows ` #` is a comment if it has a word that
-    is not a symbol of the targets.
-    """
-    commented = [target for target in targets if " #" in target]
-    # `#` may be a symbol itself, of the end of a word: then what follows it are symbols, too
-    symbols = set(parts_of([target.partition(" #")[0] for target in targets]))
-    comments = set(parts_of([target.partition(" #")[2] for target in targets]))
-    if comments - symbols:
-        text = f"{len(commented):,} of the targets end in a comment, as {quoted(commented[0])}"
-        yield Oddity(text, {"comment": "#"})
 
 
 # ---- what else spoils a training ----

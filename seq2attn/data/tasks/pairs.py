@@ -68,7 +68,7 @@ class Pairs(Task):
             message = f"what the task learned from its files is damaged: {where}: {problem['msg']}"
             raise Seq2AttnError(message) from None
         self.source_vocabulary, self.target_vocabulary = self.form.vocabularies(
-            self._learned.source, self._learned.target, self._learned.features
+            self._learned.source, self._learned.target, self._learned.features or ()
         )
         self.min_length, self.max_length = self._learned.source_lengths
 
