@@ -235,11 +235,6 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
-        (  # a fifth of the words are symbols
-            "a.txt",
-            lines(lambda at, word: f"{word if at % 5 else IPA['a']} {phones(word)}", WORDS[:60]),
-            "It is no file of pairs.",
-        ),
         (  # features of the source, and of the target
             "a.tsv",
             lines(

@@ -272,7 +272,7 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
         "ba\n\nab\n",
         LINE.format(2, "'AB' has characters the model never saw: "),
     ),
-    (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "the string is empty")),
+    (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "'' has no symbol, or an empty one")),
     (
         ["-"],
         "ab\n" + "a" * (LONGEST + 1),

@@ -187,7 +187,7 @@ predict Hello! | 'Hello!' has characters the model never saw: '!', 'H'{UNSEEN}
 predict abc héllo | 'héllo' has characters the model never saw: 'é' (U+00E9){UNSEEN}
 predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
-predict abc '' | the string is empty | Give at least one symbol.
+predict abc '' | '' has no symbol, or an empty one | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
 check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
@@ -265,7 +265,7 @@ report tiny --to page.txt | page.txt: a report's file name ends with .html
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
 eval tiny --ensemble | --ensemble averages two runs or more
 train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
-train -c good.yaml --set "training.watched=''" | training.watched: the string is empty
+train -c good.yaml --set "training.watched=''" | training.watched: '' has no symbol, or an empty one
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
 train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates' does not know
 split words.tsv --by nothing --set task.header=true | 'nothing' names no column

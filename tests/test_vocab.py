@@ -41,15 +41,15 @@ def test_specials_come_first_then_the_alphabet_in_order():
             "a b",
             "has symbols the model never saw: 'b'; its alphabet is a bc",
         ),
-        (Vocabulary("ab", separator=" "), "a  b", "there is an empty one"),
+        (Vocabulary("ab", separator=" "), "a  b", "has no symbol, or an empty one"),
         (FEATURED, "ab", "lacks features"),
         (
             FEATURED,
             "ab\tV;",
             "lacks features, or has an empty one",
         ),
-        (FEATURED, "\tV", "there is an empty one"),
-        (FEATURED, "a\tV\tV", "has a tab too many"),
+        (FEATURED, "\tV", "has no symbol, or an empty one"),
+        (FEATURED, "a\tV\tV", "has a tab too many, or is not UTF-8 text"),
         (
             Vocabulary("ab", unknown=True),
             "b\udce9",

@@ -104,16 +104,14 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
 
 def _are_symbols_after_words(lines: Texts) -> bool:
     """Return True if the first blank of most lines divides a word from its symbols, such as `cat K
-    AE T`: symbols are few different ones in all lines together, hardly any word is one of them, and
-    lines have more of them or fewer, unlike words with tags.
+    AE T`: symbols are few different ones in all lines together, and lines have more of them or
+    fewer, unlike words with tags.
     """
     divided = [line.split(maxsplit=1) for line in lines if " " in line.strip()]
     rests = [rest for _, rest in divided]
-    symbols = set(parts_of(rests))
-    words = [word for word, _ in divided if word not in symbols]
     counts = Counter(len(rest.split()) for rest in rests)  # of symbols -> lines
     are_tags = max(counts.values(), default=0) > 0.95 * len(rests)
-    return is_segmented(rests) and len(words) > ENOUGH * len(lines) and not are_tags
+    return len(rests) > ENOUGH * len(lines) and is_segmented(rests) and not are_tags
 
 
 def sample(values: Sequence[Any]) -> list[Any]:

@@ -70,22 +70,16 @@ class Vocabulary:
         Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` only of those of
         the vocabulary.
         """
-        if not text:
-            raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
         symbols, features = self.split(text)
-        if not symbols or "" in symbols:  # nothing before the features, or between two separators
-            where = f" with {self.separator!r} between them" if self.separator else ""
-            raise Seq2AttnError(
-                f"{quoted(text)} is not a series of symbols{where}: there is an empty one"
-            )
+        if not symbols or "" in symbols:  # before the features, or between two separators
+            message = f"{quoted(text)} has no symbol, or an empty one"
+            raise Seq2AttnError(message, hint="Give at least one symbol.")
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)
         if self.unknown:  # any symbol is read, but none with a tab or a surrogate
-            wrong = re.search("[\t\ud800-\udfff]", "".join([*symbols, *features]))
-            if wrong:
-                reason = "has a tab too many" if wrong[0] == "\t" else "is not UTF-8 text"
-                raise Seq2AttnError(f"{quoted(text)} {reason}")
+            if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
+                raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
         elif unseen := self.unseen(text):
             kind = "symbols" if self.separator else "characters"
             names = first_of([character_name(symbol) for symbol in unseen])

@@ -17,6 +17,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import DIGITS
 
 MOST_DIGITS = 4000  # of a number; `int` reads 4,300 at most
+YEARS = 1900, 2099  # the first and the last
+HELD_OUT = 0.1  # share of the dates that training never draws
 STYLES = (
     "{day}.{month}.{year}",  # 3.5.1998, with points the day comes first
     "{month}/{day}/{year}",  # 5/3/1998, with slashes the month
@@ -120,55 +122,30 @@ class Dates(Task):
 
     May 3, 1998 -> 1998-05-03    the third of May 1998 -> 1998-05-03
 
-    Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on
-    which a model is measured, are of held-out dates. There is no ideal alignment: most characters
-    of the target copy none of the source.
-
-    held_out: the share of dates that are. min_length, max_length: of sources in training,
-        characters.
+    Training draws dates of two centuries that are not held out, and styles, uniformly. Sources of a
+    given length, on which a model is measured, are of held-out dates. There is no ideal alignment:
+    most characters of the target copy none of the source.
     """
 
-    def __init__(
-        self,
-        *,
-        first_year: int = 1900,
-        last_year: int = 2099,
-        held_out: float = 0.1,
-        min_length: int = 8,
-        max_length: int = 36,
-    ) -> None:
-        if first_year > last_year:
-            raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
+    min_length, max_length = 8, 36  # such as 3.5.1998; the twenty-seventh of September 1998
+
+    def __init__(self) -> None:
         texts = _parsed(2000)  # any one year has every name of a month, weekday and ordinal
-        characters = set("0123456789").union(*texts)
-        self.source_vocabulary = Vocabulary(sorted(characters))
-        self.target_vocabulary = Vocabulary("0123456789-")
-        self.first_year = first_year
-        self.last_year = last_year
-        self.held_out = held_out
-        self.min_length = min_length
-        self.max_length = max_length
+        self.source_vocabulary = Vocabulary(sorted(set(DIGITS).union(*texts)))
+        self.target_vocabulary = Vocabulary(f"{DIGITS}-")
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw dates, each in a style, uniformly from all that fit: dates for training that have
-        `min_length` to `max_length` characters; or, with `length`, held-out dates of so many.
-        Raises `Seq2AttnError` if none fits.
+        """Draw dates, each in a style, uniformly: dates for training; or, with `length`, of the
+        held-out dates and styles that have so many characters. Raises `Seq2AttnError` if none has.
         """
-        # lengths (styles, dates) in characters, held_out (dates,)
-        lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
-        if length is None:
-            low, high = self.min_length, self.max_length
-            chosen = (lengths >= low) & (lengths <= high) & ~held_out
-            wanted = f"date for training is written in {low} to {high} characters"
-        else:
-            chosen = (lengths == length) & held_out
-            wanted = f"held-out date is written in {length} characters"
+        lengths, held_out = _table()  # (styles, dates) in characters, (dates,)
+        chosen = ~held_out.expand_as(lengths) if length is None else held_out & (lengths == length)
         pool = chosen.nonzero()  # (N, 2) numbers of a style and of a date
         if not len(pool):
-            years = f"{self.first_year} to {self.last_year}"
-            hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
-            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
-        dates = _dates(self.first_year, self.last_year)
+            hint = f"Dates have {self.min_length} to {self.max_length}."
+            message = f"task 'dates': no held-out date is written in {length} characters"
+            raise Seq2AttnError(message, hint=hint)
+        dates = _dates(*YEARS)
         # drawn on the generator's device, and brought to that of the pool
         rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
         pairs = []
@@ -187,13 +164,9 @@ class Dates(Task):
         return Solution(date.isoformat()) if date else None
 
 
-def is_held_out(date: datetime.date, share: float) -> bool:
-    """True if `date` belongs to the held-out `share` of dates: a pure function of the two, the same
-    in every run.
-
-    A larger share contains the dates of a smaller one.
-    """
-    return stable_hash(date.isoformat()) < share * 2**64
+def is_held_out(date: datetime.date) -> bool:
+    """Return True if `date` belongs to the `HELD_OUT` share: the same dates in every run."""
+    return stable_hash(date.isoformat()) < HELD_OUT * 2**64
 
 
 def write_date(date: datetime.date, style: str) -> str:
@@ -223,15 +196,15 @@ def _dates(first_year: int, last_year: int) -> list[datetime.date]:
     return [datetime.date.fromordinal(day) for day in range(first, last + 1)]
 
 
-@functools.lru_cache(maxsize=4)
-def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
+@functools.cache
+def _table() -> tuple[Tensor, Tensor]:
     """Return how many characters each date has in each style (styles, dates), and which dates are
     held out (dates,), bool.
     """
-    dates = _dates(first_year, last_year)
+    dates = _dates(*YEARS)
     keys = [(date.month, date.day, date.weekday()) for date in dates]  # lengths depend on no more
     lengths = {}
     for key, date in dict(zip(keys, dates, strict=True)).items():  # a date for each key
         lengths[key] = [len(write_date(date, style)) for style in STYLES]
-    held_out_dates = [is_held_out(date, held_out) for date in dates]
-    return torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out_dates)
+    held_out = list(map(is_held_out, dates))
+    return torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out)

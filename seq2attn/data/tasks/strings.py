@@ -110,10 +110,10 @@ class StringTask(Task):
                 ids = characters(LONGEST_WORD).gather(1, positions % periods)
             case "two_letter":
                 first = characters(1)
+                # to the second, which is another one if symbols > 1
                 distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
-                second = (first + distance) % symbols  # another one if symbols > 1
                 choices = draw_integers(random, 0, 1, count, length)
-                ids = torch.where(choices == 0, first, second)
+                ids = (first + choices * distance) % symbols
             case "palindrome":  # a position and its mirror image have the same character
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
