@@ -279,7 +279,6 @@ split words.tsv | too few words, or values to split by: none is left for dev
 {ON_PAIRS} --data words.tsv --paired | --paired compares two runs or more on a file of pairs
 eval --data words.tsv | run 'tiny' is on task 'reverse'
 {PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
-{PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
 {PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'
 {PAIRS}train=. | cannot be read: Is a directory
 {PAIRS}target_column=3 | 2 of 2 lines cannot be read | 2 lines (1, 2): columns: found 2, expected 3

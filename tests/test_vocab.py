@@ -80,13 +80,13 @@ def test_alphabets_are_abridged():
 
 def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
     composed, decomposed = "a\u00e3", "aa\u0303"
-    for alphabet in (composed, decomposed, ["a", "a\u0303"]):
+    for alphabet in (composed, ["a", "a\u0303"]):
         vocabulary = Vocabulary(alphabet)
         assert vocabulary.symbols == ("a", "\u00e3")
         assert vocabulary.encode(decomposed) == vocabulary.encode(composed) == [3, 4]
         assert vocabulary.normalised(decomposed) == composed
     assert Vocabulary("é", unknown=True).encode("e\u0301") == [4]
-    apart = Vocabulary("e\u0301", unknown=True, normalise="nfd")
+    apart = Vocabulary(["e", "\u0301"], unknown=True, normalise="nfd")
     assert apart.encode("é") == [4, 5]
     assert apart.decode([4, 5]) == "é"
     assert apart.normalised("e\u0301") == "é"

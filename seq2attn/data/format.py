@@ -236,9 +236,10 @@ class Format:
                 answer = answer.strip()
             if self.target_quotes:
                 first, last = self.target_quotes[0], self.target_quotes[-1]
-                if len(answer) < 2 or answer[0] != first or answer[-1] != last:
+                inside = answer.removeprefix(first).removesuffix(last)
+                if len(inside) != len(answer) - 2:
                     raise ValueError(f"an answer is not between {first} and {last}")
-                answer = answer[1:-1].strip()
+                answer = inside.strip()
             self._check("target", answer, self.target_separator)
             yield answer
 

@@ -15,7 +15,7 @@ from seq2attn.data.format import VARIANT, Format, PairFile, column_number
 from seq2attn.data.vocabulary import FEATURES
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_BYTES, open_plain
-from seq2attn.text import did_you_mean, first_of, quoted
+from seq2attn.text import first_of, quoted
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
 MOST_COLUMNS = 5  # that are compared beside source and target
@@ -92,14 +92,11 @@ def _read_file(path: Path) -> tuple[bytes, str]:
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        files = [other.name for other in path.parent.glob("*") if other.is_file()]
-        guess = did_you_mean(path.name, files)
-        message = f"{path}: no such file; {guess}".rstrip("; ")
         hint = (
             "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
             "and eval takes --data FILE."
         )
-        raise Seq2AttnError(message, hint=hint) from None
+        raise Seq2AttnError(f"{path}: no such file", hint=hint) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
@@ -115,8 +112,7 @@ def words_of(file: PairFile) -> Units:
     word of its own, it might be in the test set while `about` is in the training set.
     """
     words = {}
-    for number, pairs in file.rows.items():
-        source, _ = pairs[0]  # all pairs of a line have the same source
+    for number, ((source, _), *_) in file.rows.items():  # all pairs of a line have the same source
         words[number] = source.partition(FEATURES)[0].casefold()
     known = set(words.values())
     for number, word in words.items():
@@ -146,15 +142,13 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
 
     Raises `Seq2AttnError` if `train`, or a part with a share above 0, has no unit.
     """
-    different = set(units.values())
-    order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
-    part_of = dict.fromkeys(order, "train")  # unit -> part
-    start = 0
-    for name, share in shares.items():
-        end = start + round(share * len(order))  # past the end, a slice has what there is
-        for unit in order[start:end]:
-            part_of[unit] = name
-        start = end
+    order = sorted(
+        set(units.values()), key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest()
+    )
+    part_of: dict[str, str] = {}  # unit -> part; train takes the rest
+    for name, share in [*shares.items(), ("train", 1.0)]:
+        start = len(part_of)
+        part_of |= dict.fromkeys(order[start : start + round(share * len(order))], name)
     parts: dict[str, list[int]] = {name: [] for name in ("train", *shares)}
     for number, unit in units.items():
         parts[part_of[unit]].append(number)
@@ -194,10 +188,8 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
         "their target": {at: [answer for _, answer in row] for at, row in rows.items()},
     }
     cells = file.cells()
-    for index in range(form.width):
-        # columns of source, target and features are left out; 2: the two above
-        if index + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
-            continue
+    others = [index for index in range(form.width) if index + 1 not in form.used]
+    for index in others[:MOST_COLUMNS]:
         name = names[index] if names else f"column {index + 1}"
         columns[f"their {name}"] = {number: [row[index]] for number, row in cells.items()}
     return columns

@@ -62,9 +62,10 @@ class TrainingData:
 
     @property
     def largest_batch(self) -> tuple[int, int, int]:
-        """Sources of a batch, and the symbols of the pair with the largest map: rows, S, T."""
+        """Strings of a batch, and the most symbols of a source and of a target: rows, S, T."""
         longest = self.task.max_length
-        return self.batch_size, longest, self.task.target_length(longest)
+        strings = len(self.task.training_set or ()) or self.batch_size
+        return min(strings, self.batch_size), longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
         """Draw the `count` examples of the block of this number, each batch of them with its
@@ -99,12 +100,6 @@ class EpochData(TrainingData):
     def per_epoch(self) -> int:
         """Batches of one epoch."""
         return math.ceil(len(self.encoded) / self.batch_size)
-
-    @property
-    def largest_batch(self) -> tuple[int, int, int]:
-        lengths = [(len(source), len(target)) for source, target in self.encoded]
-        source, target = max(lengths, key=math.prod)
-        return min(self.batch_size, len(lengths)), source, target
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield batches number `start`, `start` + 1, ... without end."""

@@ -45,8 +45,6 @@ class Vocabulary:
         features: Sequence[str] | None = None,
         normalise: str = "nfc",
     ) -> None:
-        if isinstance(symbols, str):  # a letter and the accent after it may be one character
-            symbols = normal_form(symbols, normalise)
         self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator = separator
         self.unknown = unknown
