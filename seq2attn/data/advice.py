@@ -110,14 +110,15 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     of pairs.
     """
     form = own
-    if not own.comment and (signs := list(filter(None, map(COMMENT.match, lines)))):
-        form = replace(own, comment=signs[0][0].strip())
+    sign = next(filter(None, map(COMMENT.match, lines)), None)
+    if sign and not own.comment:
+        form = replace(own, comment=sign[0].strip())
     filled = [line for _, line in form.rows(lines)] or [""]  # one at least, for what follows
     for kind, head, body, share, help in KINDS:
         if re.fullmatch(head, filled[0]) and share_of(body, filled) > share:
             return _told(kind, help.replace("FILE", _shell(path))), []
-    # 0.8: 9 of 10 lines are read (0.9), minus the malformed one (0.1)
-    if _net_read(lines, form) > 0.8 * len(filled):
+    parsed = form.parse_all(lines)
+    if len(parsed.rows) > 9 * len(parsed.problems):
         return _read_with(form, lines, own, "a file of pairs")
     divided = find_columns(filled, form)
     if divided is None:
@@ -146,6 +147,10 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
+    usual = replace(form, columns=own.columns)
+    # their number need not be set if a header or the column with the highest number tells it
+    if usual.width == form.width or (form.has_header and own.columns is None):
+        form = usual
     return _read_with(form, lines, own, kind)
 
 
@@ -154,23 +159,13 @@ def _told(kind: str, *notes: str) -> str:
     return "\n".join([f"It is {kind}.", *notes])
 
 
-def _net_read(lines: Texts, form: Format) -> int:
-    """Return the number of lines that a format reads minus those that it cannot read."""
-    parsed = form.parse_all(lines)
-    return len(parsed.rows) - len(parsed.problems)
-
-
 def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
-    """Read all lines in a format that is first adjusted to them, and tell how many are read, what
-    is odd about them, and which of the user's `own` options have to change.
+    """Read all lines in a format, and tell how many are read, what is odd about them, and which of
+    the user's `own` options have to change.
 
     kind: what the file is called. No options are told if they would not help: if more than `MANY`
     times as many lines are malformed as are read.
     """
-    # the fewer options differ from the user's own, the fewer the user has to set
-    simpler = replace(form, columns=own.columns)
-    if _net_read(lines, simpler) >= _net_read(lines, form):
-        form = simpler
     form, parsed, notes = _without_oddities(lines, form)
     bad, read = len(parsed.problems), len(parsed.rows)
     # sure: the user has nothing to decide, and few lines are malformed (3 even in a small file)
@@ -180,13 +175,12 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
         number, problem = min(parsed.problems.items())
         text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {number}"
         notes.append(f"{text}: {problem}: {quoted(lines[number - 1])}")
-    if bad > MANY * read:  # the options are not the right ones
-        return _told(kind, *notes), []
     changes = form.differing(own)
-    way = "" if sure else f" with {settings(changes)}"
-    examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
-    shown = "; ".join(" -> ".join(map(quoted, pair)) for pair in examples)
-    notes.append(f"{read:,} lines are then read{way}, such as {shown}")
+    if bad <= MANY * read:  # otherwise the options are not the right ones
+        way = "" if sure else f" with {settings(changes)}"
+        examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
+        shown = "; ".join(" -> ".join(map(quoted, pair)) for pair in examples)
+        notes.append(f"{read:,} lines are then read{way}, such as {shown}")
     return _told(kind, *notes), key_values(changes) if sure else []
 
 

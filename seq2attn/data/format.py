@@ -60,8 +60,8 @@ class Format:
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns of source, target and features."""
-        columns = [getattr(self, key) for key in COLUMN_KEYS]
-        return tuple(column for column in columns if column is not None)
+        columns = (self.source_column, self.target_column, self.features_column)
+        return tuple(filter(None, columns))
 
     @property
     def width(self) -> int:
