@@ -62,10 +62,6 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
         {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
     ),
-    "twice.csv": (  # a name that two columns have names none
-        "word,ipa,ipa\n" + lines(lambda number, word: f"{word},{spoken(word)},{number}"),
-        {"delimiter": ",", "source_column": "word"},
-    ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", MORE)

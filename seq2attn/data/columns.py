@@ -43,7 +43,7 @@ class Column:
     number: int
     """from 1"""
     name: str
-    """in the header; empty without one, or if another column has the same"""
+    """in the header; empty without one"""
     cells: Texts
     role: str
     """what it holds: words, segments (symbols with blanks between them), features, or other things
@@ -78,8 +78,7 @@ def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | No
     names = rows.pop(0) if header else [""] * found.width
     columns = []
     for number, (name, *cells) in enumerate(zip(names, *rows, strict=True), start=1):
-        unique = name if names.count(name) == 1 else ""  # a name that recurs points to no column
-        columns.append(Column(number, unique, cells, role(sample(cells))))
+        columns.append(Column(number, name, cells, role(sample(cells))))
     return replace(found, header=header), columns
 
 

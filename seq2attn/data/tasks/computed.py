@@ -81,13 +81,11 @@ class Addition(Task):
             shortest = longest = length // 2
         sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, longest)
-        last = draw_integers(random, 1, 9, count, 2)  # the digit that is written last
+        every = torch.arange(count, device=random.device)
+        digits[every, :, sizes - 1] = draw_integers(random, 1, 9, count, 2)  # those written last
         pairs = []
-        for size, rows, ends in zip(sizes.tolist(), digits.tolist(), last.tolist(), strict=True):
-            first, second = (
-                "".join(map(str, [*row[: size - 1], end]))
-                for row, end in zip(rows, ends, strict=True)
-            )
+        for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
+            first, second = ("".join(map(str, row[:size])) for row in rows)
             pairs.append((f"{first}+{second}", _add(first, second)))
         return self.encode(pairs, random.device)
 
