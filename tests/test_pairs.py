@@ -256,16 +256,6 @@ def test_a_task_is_rebuilt_from_what_it_learned_without_files(tmp_path):
         assert vars(one) == vars(other)
     with refused("no pair at hand has a source of any number of symbols"):
         again.examples(torch.Generator(), 1)
-    damages = {
-        "source": [None],
-        "target": [[1]],
-        "source_lengths": [[0, 1], [1], [1, 1, 1]],
-        "files": [[]],
-    }
-    for key, values in {**damages, "longest_target": ["many", 0]}.items():
-        for value in values:
-            with refused("is damaged"):
-                Pairs(target_separator=" ", learned={**learned, key: value})
 
 
 def test_examples_are_pairs_of_the_training_file(tmp_path):

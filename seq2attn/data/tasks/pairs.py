@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
 from seq2attn.data.batches import Examples, draw_integers
@@ -13,22 +12,7 @@ from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Section
 from seq2attn.text import left_out_notes
-
-
-class Learned(Section):
-    """What a run keeps of its files: the symbols and lengths of the training file, and a record of
-    both files.
-    """
-
-    source: list[str]
-    target: list[str]
-    features: list[str] | None
-    source_lengths: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]
-    """symbols of the shortest and of the longest source"""
-    longest_target: PositiveInt
-    files: dict[str, dict[str, Any]]
 
 
 class Pairs(Task):
@@ -39,7 +23,7 @@ class Pairs(Task):
 
     Symbols and lengths are those of the training file. With `learned`, which `learned()` returned,
     no file is opened and the task has no pairs. Raises `Seq2AttnError` for a file that cannot be
-    read, and for values of `learned` that are damaged.
+    read.
     """
 
     def __init__(
@@ -60,17 +44,11 @@ class Pairs(Task):
                 *left_out_notes(left_out_of(file.record for file in files.values())),
                 *warnings(self.training_set, self.dev_set, self.form),
             ]
-        try:
-            self._learned = Learned.model_validate(learned)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"]))
-            message = f"what the task learned from its files is damaged: {where}: {problem['msg']}"
-            raise Seq2AttnError(message) from None
+        self._learned = learned
         self.source_vocabulary, self.target_vocabulary = self.form.vocabularies(
-            self._learned.source, self._learned.target, self._learned.features or ()
+            learned["source"], learned["target"], learned["features"] or ()
         )
-        self.min_length, self.max_length = self._learned.source_lengths
+        self.min_length, self.max_length = learned["source_lengths"]
 
     def load_pairs(self, path: str | Path) -> PairFile:
         """Load another file of the same format."""
@@ -94,10 +72,10 @@ class Pairs(Task):
 
     @property
     def left_out(self) -> dict[str, int]:
-        return left_out_of(self._learned.files.values())
+        return left_out_of(self._learned["files"].values())
 
     def learned(self) -> Mapping[str, Any]:
-        return self._learned.model_dump()
+        return self._learned
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw training pairs, with replacement; with `length`, of those whose source has so many
@@ -118,11 +96,12 @@ class Pairs(Task):
         those there, in proportion.
         """
         length = max(source_length, self.max_length)
-        return -(-self._learned.longest_target * length // self.max_length)  # rounded up
+        return -(-self._learned["longest_target"] * length // self.max_length)  # rounded up
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
-        """Return the fields of `Learned`: symbols and lengths of the training file, and a record of
-        each file.
+        """Return what a run keeps: the symbols of sources and targets, and the features, None if the
+        format has none; how many symbols the shortest and the longest source have, and the longest
+        target; and a record of each file.
 
         files: name of a split, train or dev -> its file.
         """
