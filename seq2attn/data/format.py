@@ -11,8 +11,9 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.options import composed
 from seq2attn.text import first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
@@ -174,7 +175,7 @@ class Format:
         variants, and with `;` between features, in place of the first sign of `BETWEEN` that they
         have.
         """
-        text = normal_form(self.without_comment(source), "nfc")
+        text = composed(self.without_comment(source))
         word, tab, features = text.partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
@@ -220,9 +221,7 @@ class Format:
         self._check("source", word, self.source_separator)
         for tags in features:
             self._check("features", tags, FEATURE)
-        answers = dict.fromkeys(
-            self._answers(normal_form(target, "nfc"))
-        )  # different, in their order
+        answers = dict.fromkeys(self._answers(composed(target)))  # different, in their order
         return [(source, answer) for answer in answers]
 
     def _answers(self, target: str) -> Iterator[str]:
@@ -284,7 +283,7 @@ class PairFile:
         cells = {}
         for number, line in self.form.rows(self.lines):
             if number in self.rows:
-                cells[number] = [normal_form(cell, "nfc") for cell in self.form.split(line)]
+                cells[number] = [composed(cell) for cell in self.form.split(line)]
         return cells
 
     def part(self, numbers: Sequence[int]) -> str:
@@ -302,7 +301,7 @@ def column_number(name: str, names: Texts, what: str) -> int:
 
     names: those in the header. what: the option that gave the name, for the message.
     """
-    names = [normal_form(other, "nfc") for other in names]
+    names = [composed(other) for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
     reason = "names several columns" if name in names else "names no column"

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.options import composed
 from seq2attn.text import character_name, first_of, is_visible, quoted
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
@@ -23,8 +24,7 @@ class Vocabulary:
     features: further symbols that follow those of a string, written as `walk<TAB>V;PST`; None:
         strings have none.
     normalise: the Unicode normal form that strings are brought to before they are split, nfc or
-        nfd. Even with nfd, `normalised` and `decode` return code points of form C, as users
-        see them.
+        nfd. Even with nfd, `decode` returns code points of form C, as users see them.
 
     A character is a Unicode code point of a string in that form: in normal form C, e with a
     combining accent is the one character é; in D, é is two characters, and a Korean syllable two or
@@ -109,10 +109,6 @@ class Vocabulary:
             set(symbols).difference(self.ids) | set(features).difference(self._feature_ids)
         )
 
-    def normalised(self, text: str) -> str:
-        """Return `text` in the normal form that users see: with nfd, too, it is form C."""
-        return normal_form(text, "nfc")
-
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, special tokens as `<eos>`."""
         end = self._first_feature
@@ -135,11 +131,11 @@ class Vocabulary:
         whole: list[str] = []
         for symbol in symbols:
             # one character if this symbol is a mark that fits the last one
-            composed = normal_form(whole[-1] + symbol, "nfc") if whole else ""
-            if len(composed) == 1 and not self.separator:  # symbols between separators stay apart
-                whole[-1] = composed
+            both = composed(whole[-1] + symbol) if whole else ""
+            if len(both) == 1 and not self.separator:  # symbols between separators stay apart
+                whole[-1] = both
             else:
-                whole.append(normal_form(symbol, "nfc"))
+                whole.append(composed(symbol))
         return tuple(whole)
 
 
