@@ -113,7 +113,7 @@ class Format:
             make(
                 source,
                 separator=self.source_separator,
-                features=None if self.features_column is None else features,
+                features=features if self.features_column else None,
             ),
             make(target, separator=self.target_separator),
         )
@@ -153,10 +153,7 @@ class Format:
         """Return the fields of a line, one for each column, without blanks around them; none if its
         quotation marks do not match.
         """
-        has_quotation = self.quotation
-        if has_quotation is None:
-            has_quotation = self.delimiter not in "\t "
-        if has_quotation:
+        if self.quotation or (self.quotation is None and self.delimiter not in "\t "):
             try:
                 (fields,) = csv.reader(  # a single row, since it gets a single line
                     [line.strip(" ")], delimiter=self.delimiter, strict=True, skipinitialspace=True
@@ -230,9 +227,7 @@ class Format:
         Raises `ValueError` for an answer that lacks its quotes, or that `_check` refuses.
         """
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
-        for answer in answers:
-            if self.target_alternatives:
-                answer = answer.strip()
+        for answer in map(str.strip, answers):
             if self.target_quotes:
                 first, last = self.target_quotes[0], self.target_quotes[-1]
                 inside = answer.removeprefix(first).removesuffix(last)
@@ -249,8 +244,7 @@ class Format:
         name: source, target or features. separator: between its symbols or features; "" if there is
         none, as each character is a symbol.
         """
-        has_empty_part = bool(separator) and "" in text.split(separator)
-        if not text or has_empty_part:
+        if not text or (separator and "" in text.split(separator)):
             column = getattr(self, f"{name}_column")
             raise ValueError(f"the {name} (column {column}) is empty, or has an empty part")
 
