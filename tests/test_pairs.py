@@ -239,7 +239,7 @@ def test_vocabularies_and_lengths_are_those_of_the_training_file(tmp_path):
     featured = make(
         tmp_path, "ab\tb\tV\nb\tb\tN;PL\n", "a\ta\tV\n", features_column=3, target_separator=""
     )
-    assert featured.source_vocabulary.features == ("N", "PL", "V")
+    assert featured.source_vocabulary.features == ["N", "PL", "V"]
     assert featured.min_length == 3, "features count as symbols of the source"
     assert featured.max_length == 3
 

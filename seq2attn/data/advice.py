@@ -27,7 +27,6 @@ CHOOSE = (
     "task.features_column=N for features, if there are any"
 )
 TO = "> words.tsv"
-SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 Advice = tuple[str, list[str]]
 """what a file is, and what to do; the options, as `KEY=VALUE`, if they are all that is needed"""
 Kind = tuple[str, str, str, float, str]
@@ -88,13 +87,6 @@ KINDS: tuple[Kind, ...] = (  # a byte that is not UTF-8 is a surrogate
         0.15,
         "choose two lines of each block between blank lines: "
         rf"awk -v RS= -F '\n' -v OFS='\t' '{{print $1, $2}}' FILE {TO}",
-    ),
-    (
-        "a file with a sign between two columns",
-        ".*",
-        rf"((?!{SIGN})[^\t,;|])+{SIGN}((?!{SIGN})[^\t,;|])+",
-        0.9,
-        rf"sed -E 's/ *{SIGN} */\t/' FILE {TO}",
     ),
 )
 

@@ -90,7 +90,7 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
     only.
     """
     found = []
-    for delimiter in ("\t", "|", ";", ",", form.delimiter):
+    for delimiter in ("\t", "|", ";", ",", "=", ":", form.delimiter):
         candidate = replace(form, delimiter=delimiter)
         widths = Counter(len(candidate.split(line)) for line in lines)
         width, count = widths.most_common(1)[0]

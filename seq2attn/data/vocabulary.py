@@ -49,14 +49,14 @@ class Vocabulary:
         self.separator = separator
         self.unknown = unknown
         self.normalise = normalise
-        self.features = None if features is None else tuple(features)
+        self.features = features
         special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
-        self.tokens = (*special, *self.symbols, *(self.features or ()))  # each id as text
+        self.tokens = (*special, *self.symbols, *(features or ()))  # each id as text
         self._first_feature = len(special) + len(self.symbols)
         self.ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
         """of the symbols alone, one of which may be spelled like a special token"""
         self._feature_ids = {
-            name: index for index, name in enumerate(self.features or (), self._first_feature)
+            name: index for index, name in enumerate(features or (), self._first_feature)
         }
 
     def __len__(self) -> int:

@@ -8,8 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.data.columns import NAME, is_name, is_segmented, parts_of
 from seq2attn.data.format import Format, Pair, Texts
@@ -49,8 +48,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
 WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 
 
-@dataclass(frozen=True)
-class Oddity:
+class Oddity(NamedTuple):
     """Something odd about how pairs are read."""
 
     text: str
