@@ -272,13 +272,13 @@ split words.tsv --by nothing --set task.header=true | 'nothing' names no column
 split words.tsv --by 5 | there is no column 5; lines have 2
 split words.tsv | too few words, or values to split by: none is left for dev
 {ON_PAIRS} | is measured on a file of pairs, which a run's own config never opens
-{ON_PAIRS} --data wrods.tsv | wrods.tsv: no such file
+{ON_PAIRS} --data wrods.tsv | wrods.tsv: cannot be read: No such file
 {ON_PAIRS} --data words.tsv --lengths 3 | {MEASURED}; leave out lengths
 {ON_PAIRS} --data words.tsv --samples 3 --seed 2 | {MEASURED}; leave out samples and seed
 {ON_PAIRS} --data words.tsv --per word | per: 'word'; allowed: type, token
 {ON_PAIRS} --data words.tsv --paired | --paired compares two runs or more on a file of pairs
 eval --data words.tsv | run 'tiny' is on task 'reverse'
-{PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
+{PAIRS}train=trian.tsv | trian.tsv: cannot be read: No such | train takes --set task.train=FILE
 {PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'
 {PAIRS}train=. | cannot be read: Is a directory
 {PAIRS}target_column=3 | 2 of 2 lines cannot be read | 2 lines (1, 2): columns: found 2, expected 3

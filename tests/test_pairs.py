@@ -212,7 +212,7 @@ def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_
     for name, says in (
         ("", "Is a directory"),
         ("pipe", "not a plain file"),
-        ("train.tsv", "no such file"),
+        ("train.tsv", "No such file"),
     ):
         with refused(says):
             load_pairs(tmp_path / name, Format())

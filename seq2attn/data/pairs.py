@@ -54,9 +54,9 @@ def load_pairs(path: Path, form: Format) -> PairFile:
 def left_out_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return how many malformed lines are left out of these files, by name, if any are.
 
-    records: of `PairFile`s; those of older runs may lack the number.
+    records: of `PairFile`s.
     """
-    return {one["name"]: one["left_out"] for one in records if one.get("left_out")}
+    return {one["name"]: one["left_out"] for one in records if one["left_out"]}
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
@@ -91,15 +91,13 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
-    except FileNotFoundError:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         hint = (
             "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
             "and eval takes --data FILE."
         )
-        raise Seq2AttnError(f"{path}: no such file", hint=hint) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
-        raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None
+        raise Seq2AttnError(f"{path}: cannot be read: {reason}", hint=hint) from None
 
 
 # ---- splitting ----
