@@ -106,8 +106,7 @@ def _are_symbols_after_words(lines: Texts) -> bool:
     AE T`: symbols are few different ones in all lines together, and lines have more of them or
     fewer, unlike words with tags.
     """
-    divided = [line.split(maxsplit=1) for line in lines if " " in line.strip()]
-    rests = [rest for _, rest in divided]
+    rests = list(filter(None, (line.strip().partition(" ")[2] for line in lines)))
     counts = Counter(len(rest.split()) for rest in rests)  # of symbols -> lines
     are_tags = max(counts.values(), default=0) > 0.95 * len(rests)
     return len(rests) > ENOUGH * len(lines) and is_segmented(rests) and not are_tags
@@ -120,8 +119,8 @@ def sample(values: Sequence[Any]) -> list[Any]:
     return random.Random(0).sample(values, min(len(values), SAMPLE))
 
 
-def parts_of(texts: Texts, separator: str | None = None) -> list[str]:
-    """Return the parts of all texts, by default what blanks separate."""
+def parts_of(texts: Texts, separator: str) -> list[str]:
+    """Return what a separator divides, of all texts together."""
     return list(chain.from_iterable(text.split(separator) for text in texts))
 
 
@@ -191,11 +190,10 @@ def choose(columns: Sequence[Column]) -> list[Column]:
     if len(tags) > 1:
         return []
     for source_names, target_names in NAMED:
-        sources = [column for column in words if is_name(source_names, column.name)][:1]
-        others = [column for column in words if column not in sources]
-        targets = [column for column in others if is_name(target_names, column.name)][:1]
+        sources = [column for column in words if is_name(source_names, column.name)]
+        targets = [column for column in words if is_name(target_names, column.name)]
         if sources and targets:
-            return sources + targets + tags
+            return [sources[0], targets[0], *tags]
     if len(words) != 2:
         return []
     return sorted(words, key=lambda column: column.role == "segments") + tags
