@@ -7,7 +7,7 @@ from refusal import refused
 
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
-from seq2attn.data.tasks.computed import STYLES, Dates, is_held_out, write_date
+from seq2attn.data.tasks.computed import Dates, is_held_out, written
 from seq2attn.findings.engine import first
 
 MAY_3 = datetime.date(1998, 5, 3)
@@ -40,26 +40,24 @@ STYLED = """\
 
 def test_the_styles_as_a_person_writes_them():
     for date, line in zip((MAY_3, OCTOBER_22), STYLED.splitlines(), strict=True):
-        assert [write_date(date, style) for style in STYLES] == line.split("|")
+        assert written(date) == line.split("|")
 
 
 def test_every_text_reads_as_its_date():
     task = Dates()
     for date in DAYS[::3]:
         solution = Solution(date.isoformat())
-        for style in STYLES:
-            assert task.answer(write_date(date, style)) == solution
+        for text in written(date):
+            assert task.answer(text) == solution
 
 
 def test_ordinals():
-    written = (
+    expected = (
         "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th "
         "18th 19th 20th 21st 22nd"
     )
-    ordinals = [
-        write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)
-    ]
-    assert " ".join(ordinals) == f"{written} 23rd 24th 25th 26th 27th 28th 29th 30th 31st"
+    ordinals = [written(datetime.date(2000, 1, day))[6].partition(" ")[0] for day in range(1, 32)]
+    assert " ".join(ordinals) == f"{expected} 23rd 24th 25th 26th 27th 28th 29th 30th 31st"
 
 
 def test_answers():

@@ -183,9 +183,9 @@ predict abc --checkpoint newest | unknown checkpoint 'newest';
 predict abc --plot map.gif | map.gif: {FORMAT}
 predict abc --plot map | map: {FORMAT}
 predict abc --plot map.png.txt | map.png.txt: {FORMAT}
-predict Hello! | 'Hello!' has characters the model never saw: '!', 'H'{UNSEEN}
-predict abc héllo | 'héllo' has characters the model never saw: 'é' (U+00E9){UNSEEN}
-predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
+predict Hello! | 'Hello!' has symbols the model never saw: '!', 'H'{UNSEEN}
+predict abc héllo | 'héllo' has symbols the model never saw: 'é' (U+00E9){UNSEEN}
+predict 'a b' | 'a b' has symbols the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
 predict abc '' | '' has no symbol, or an empty one | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
@@ -304,7 +304,7 @@ check dot --expect s --expect dot | several scores are for several names of --at
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page
 page tiny tiny tiny | a page shows one run, or two side by side
-page tiny --text ABC | 'ABC' has characters the model never saw
+page tiny --text ABC | 'ABC' has symbols the model never saw
 page --train good.yaml --train good.yaml | --train takes one config, or two of different names
 page --train good.yaml --train dates.yaml | vocabularies differ
 page --train good.yaml --train short.yaml | task and training.batch_size must be equal

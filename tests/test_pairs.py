@@ -254,15 +254,14 @@ def test_a_task_is_rebuilt_from_what_it_learned_without_files(tmp_path):
         *([t.source_vocabulary, t.target_vocabulary] for t in (task, again)), strict=True
     ):
         assert vars(one) == vars(other)
-    with refused("no pair at hand has a source of any number of symbols"):
+    with refused("pairs are only drawn for training"):
         again.examples(torch.Generator(), 1)
 
 
 def test_examples_are_pairs_of_the_training_file(tmp_path):
     task = make(tmp_path)
     assert {*drawn(task, 20)} == {*task.training_set}
-    assert task.examples(torch.Generator(), 4, length=3).source_lengths.tolist() == [3] * 4
-    with refused("no pair at hand has a source of 7 symbols"):
+    with refused("pairs are only drawn for training, from its file, of any length"):
         task.examples(torch.Generator(), 1, length=7)
 
 
@@ -277,7 +276,7 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     shared = "warning: 1 of 2 dev pairs are also in the training file, as 'mot' -> 'api'"
     assert shared in notes(f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n")
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
-    assert "warning: all 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
+    assert "warning: 1 of 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
     raw = notes("ab\tx y\nab(2)\tx # old\n(3)\tx\nb\ty\n", "a\tx\n")
     assert "1 of 4 sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
     assert "1 of 4 targets end in a comment, as 'x # old'; add --set 'task.comment=\"#\"'" in raw
@@ -308,9 +307,7 @@ def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
         return " | ".join(make(tmp_path, *texts, **separators).notes)
 
     whole = notes([*NUMBERED, ("ij", "j i")], [("eh", "hex"), ("ae", "eax")], " ")
-    warning = (
-        f"warning: 16 of 17 {side}s (94%) do not contain the separator ' ': each is one symbol"
-    )
+    warning = f"warning: 16 of 17 {side}s do not contain the separator ' ': each is one symbol"
     assert f"{warning}; add --set 'task.{side}_separator=\"\"'" in whole
     assert f"1 of 2 dev {side}s have symbols that the training file lacks: 'hex'" in whole
     spaced = [(source, " ".join(target)) for source, target in NUMBERED]

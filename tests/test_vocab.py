@@ -33,7 +33,7 @@ def test_specials_come_first_then_the_alphabet_in_order():
         (
             Vocabulary("abc"),
             "aZb7Z",
-            "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is a b c",
+            "'aZb7Z' has symbols the model never saw: '7', 'Z'; its alphabet is a b c",
         ),
         (Vocabulary("A"), LETTERS * 100, "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;"),
         (

@@ -4,7 +4,6 @@ its lines before they are named.
 Imports no torch.
 """
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -27,6 +26,10 @@ CHOOSE = (
     "task.features_column=N for features, if there are any"
 )
 TO = "> words.tsv"
+UNDIVIDED = (
+    "No delimiter gives its lines equally many columns. If another file has the answers, line by "
+    f"line: paste FILE OTHER {TO}"
+)
 Advice = tuple[str, list[str]]
 """what a file is, and what to do; the options, as `KEY=VALUE`, if they are all that is needed"""
 Kind = tuple[str, str, str, float, str]
@@ -98,44 +101,42 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     10 lines. path: of the file, for the commands that are advised.
 
     The first of these that fits is told: a kind of file without columns, such as XML or glosses;
-    pairs in the user's format; columns, by their delimiter; one of two parallel files, or no file
-    of pairs.
+    pairs in the user's format; columns, by their delimiter; or no file of pairs.
     """
-    form = own
+    form, name = own, shlex.quote(str(path))
     sign = next(filter(None, map(COMMENT.match, lines)), None)
     if sign and not own.comment:
         form = replace(own, comment=sign[0].strip())
     filled = [line for _, line in form.rows(lines)] or [""]  # one at least, for what follows
     for kind, head, body, share, help in KINDS:
         if re.fullmatch(head, filled[0]) and share_of(body, filled) > share:
-            return _told(kind, help.replace("FILE", _shell(path))), []
+            return _told(kind, help.replace("FILE", name)), []
     parsed = form.parse_all(lines)
     if len(parsed.rows) > 9 * len(parsed.problems):
         return _read_with(form, lines, own, "a file of pairs")
     divided = find_columns(filled, form)
     if divided is None:
-        return _alone(lines, path), []
+        return _told("no file of pairs", UNDIVIDED.replace("FILE", name)), []
     column_form, columns = divided
     return _with_columns(lines, own, column_form, columns)
 
 
 def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Advice:
     """Find out which columns hold source, target and features, and read the lines with them: the
-    columns that the user has named, if source and target are there; else those that the header or
+    columns that the user has set, if those of source and target are; else those that the header or
     the contents point to. If these do not decide, the user is asked to choose.
 
     own: the user's format. form: how lines are split into `columns`.
     """
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
-    present = set().union(*(column.keys for column in columns))
     named = own.differing()  # what the user has set, unless it is the default
-    wanted = {key: named[key] for key in COLUMN_KEYS if named.get(key) in present}
-    if "source_column" not in wanted or "target_column" not in wanted:
+    wanted = {key: named[key] for key in COLUMN_KEYS if key in named}
+    if not {"source_column", "target_column"} <= wanted.keys():
         chosen = choose(columns)
         if not chosen:
             return _told(kind, f"{CHOOSE}: {first_of(list(map(str, columns)), MOST_COLUMNS)}"), []
         # (there may be no features)
-        wanted = {key: column.keys[0] for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
+        wanted = {key: column.key for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
@@ -193,25 +194,3 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, PairFile, lis
             break
         form = replace(form, **changes)
     return form, parsed, list(map(str, odd))
-
-
-def _alone(lines: Texts, path: Path) -> str:
-    """Return what to tell of a file whose lines no delimiter divides. A file beside it may have the
-    answers, as `words.de` those to `words.en`, if it has the same name with another ending, and as
-    many lines; without such a file, this is not a file of pairs.
-
-    lines: all lines, blank ones counted: a parallel file has a line for each.
-    """
-    for other in path.parent.glob(f"{path.stem}.*"):
-        if other == path or not other.is_file() or not os.access(other, os.R_OK):
-            continue
-        with other.open("rb") as file:
-            if sum(1 for _ in file) == len(lines):
-                note = f"If {other} has their answers: paste {_shell(path)} {_shell(other)} {TO}"
-                return _told("one of two parallel files", note)
-    return _told("no file of pairs", "No delimiter gives its lines equally many columns.")
-
-
-def _shell(path: Path) -> str:
-    """Return a file's name as a shell reads it."""
-    return shlex.quote(str(path))

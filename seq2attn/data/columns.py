@@ -7,9 +7,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.data.format import Format, Texts
 
@@ -36,8 +36,7 @@ TAG = r"([A-Z0-9_]|[a-z]+=)[\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Si
 NUMBER = r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?"  # also 1,000.5 and 50%, 3/5/1998, and times
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
+class Column(NamedTuple):
     """One column of a file."""
 
     number: int
@@ -50,9 +49,9 @@ class Column:
     such as numbers"""
 
     @property
-    def keys(self) -> tuple[int | str, ...]:
-        """What a `Format` may call the column, its name first if it has one."""
-        return (self.name, self.number) if self.name else (self.number,)
+    def key(self) -> int | str:
+        """What a `Format` calls the column."""
+        return self.name or self.number
 
     def __str__(self) -> str:
         label = f"{self.number} {self.name}".rstrip()

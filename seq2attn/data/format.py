@@ -200,10 +200,10 @@ class Format:
         """
         # a tab is right between columns, and wrong anywhere else
         text = line.replace("\t", "") if self.delimiter == "\t" else line
-        if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
-            is_surrogate = "\ud800" <= wrong[0] <= "\udfff"  # of a byte that is not UTF-8
-            reason = "not UTF-8 text; save it as UTF-8"
-            raise ValueError(reason if is_surrogate else f"it contains {quoted(wrong[0])}")
+        if wrong := re.search(f"[\0\r\t{BOM}]", text):
+            raise ValueError(f"it contains {quoted(wrong[0])}")
+        if re.search("[\ud800-\udfff]", text):  # surrogates, of bytes that are not UTF-8
+            raise ValueError("not UTF-8 text; save it as UTF-8")
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.split(line)

@@ -79,10 +79,9 @@ class Vocabulary:
             if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
                 raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
         elif unseen := self.unseen(text):
-            kind = "symbols" if self.separator else "characters"
             names = first_of([character_name(symbol) for symbol in unseen])
             raise Seq2AttnError(
-                f"{quoted(text)} has {kind} the model never saw: {names}; "
+                f"{quoted(text)} has symbols the model never saw: {names}; "
                 f"its alphabet is {abridged(self.symbols)}"
             )
         ids = [self.ids.get(symbol, UNK) for symbol in symbols]

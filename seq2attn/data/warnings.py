@@ -41,7 +41,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     # `#` may be a symbol itself: in a comment is a word of three letters or more
     ("targets", r".+ #.*[^\W\d_]{3}.*", 0, "end in a comment", {"comment": "#"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
-    ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
     ("sources", r".+\(\d+\)", RARE, "count right answers", {"variants": True}),
     ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
 )
@@ -78,25 +77,20 @@ def key_values(changes: Mapping[str, Any]) -> list[str]:
 
 def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
     """Yield what is odd about pairs, at least one, that were read in a format."""
-    if not form.has_header and all(is_name(NAME, _word(text)) for text in pairs[0]):
+    if not form.has_header and all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0]):
         first = " -> ".join(map(quoted, pairs[0]))
         yield Oddity(f"line 1, {first}, is read as a pair, not as a header", {"header": True})
-    sources = [_word(source) for source, _ in pairs]
+    sources = [source.partition(FEATURES)[0] for source, _ in pairs]
     targets = [target for _, target in pairs]
     sides = {"sources": sources, "targets": targets}
     for side, pattern, share, says, changes in SYMPTOMS:
         texts = sides[side]
         alike = [text for text in texts if re.fullmatch(pattern, text)]
         if len(alike) > share * len(texts):
-            count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
-            yield Oddity(f"{count} {len(texts):,} {side} {says}, as {quoted(alike[0])}", changes)
+            count = f"{len(alike):,} of {len(texts):,}"
+            yield Oddity(f"{count} {side} {says}, as {quoted(alike[0])}", changes)
     yield from _separator("source_separator", sources, form.source_separator)
     yield from _separator("target_separator", targets, form.target_separator)
-
-
-def _word(source: str) -> str:
-    """Return a source without its features."""
-    return source.partition(FEATURES)[0]
 
 
 def _separator(name: str, texts: Texts, separator: str) -> Iterator[Oddity]:
@@ -117,9 +111,8 @@ def _separator(name: str, texts: Texts, separator: str) -> Iterator[Oddity]:
     whole = sum(separator not in text for text in longer)  # each of these is one symbol
     symbols = set(parts_of(texts, separator))
     if whole > 0.3 * len(longer) and len(symbols) > 0.3 * len(texts):
-        share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
-        text = f"{share} do not contain the separator {separator!r}: each is one symbol"
-        yield Oddity(text, {name: ""})
+        text = f"{whole:,} of {len(longer):,} {side} do not contain the separator {separator!r}"
+        yield Oddity(f"{text}: each is one symbol", {name: ""})
 
 
 # ---- what else spoils a training ----

@@ -144,6 +144,5 @@ class Task(ABC):
 
     def encode_pairs(self, pairs: Sequence[Pair]) -> list[EncodedPair]:
         """Return the ids of each pair; raises as `encode` does."""
-        encode_source = self.source_vocabulary.encode
-        encode_target = self.target_vocabulary.encode
-        return [(encode_source(source), encode_target(target)) for source, target in pairs]
+        read, write = self.source_vocabulary, self.target_vocabulary
+        return [(read.encode(source), write.encode(target)) for source, target in pairs]

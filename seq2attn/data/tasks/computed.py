@@ -19,20 +19,6 @@ from seq2attn.parts import DIGITS
 MOST_DIGITS = 4000  # of a number; `int` reads 4,300 at most
 YEARS = 1900, 2099  # the first and the last
 HELD_OUT = 0.1  # share of the dates that training never draws
-STYLES = (
-    "{day}.{month}.{year}",  # 3.5.1998, with points the day comes first
-    "{month}/{day}/{year}",  # 5/3/1998, with slashes the month
-    "{day} {month_name} {year}",  # 3 May 1998
-    "{month_name} {day}, {year}",
-    "{day} {month_name:.3} {year}",  # 14 Oct 1998
-    "{month_name:.3} {day}, {year}",
-    "{ordinal} of {month_name} {year}",  # 3rd of May 1998
-    "{month_name} {ordinal}, {year}",
-    "the {ordinal_word} of {month_name} {year}",  # the third of May 1998
-    "{weekday}, {day} {month_name} {year}",  # Sunday, 3 May 1998
-    "{weekday}, {month_name} {ordinal}, {year}",
-    "{year}, {month_name} {day}",  # 1998, May 3
-)
 _MONTHS = (  # noqa: SIM905
     "January February March April May June July August September October November December"
 ).split()
@@ -149,7 +135,7 @@ class Dates(Task):
         pairs = []
         for style, day in pool[rows].tolist():
             date = dates[day]
-            pairs.append((write_date(date, STYLES[style]), date.isoformat()))
+            pairs.append((written(date)[style], date.isoformat()))
         return self.encode(pairs, random.device)
 
     def target_length(self, source_length: int) -> int:
@@ -167,23 +153,31 @@ def is_held_out(date: datetime.date) -> bool:
     return stable_hash(date.isoformat()) < HELD_OUT * 2**64
 
 
-def write_date(date: datetime.date, style: str) -> str:
-    """Return `date` in one of `STYLES`."""
-    return style.format(
-        day=date.day,
-        ordinal=f"{date.day}{_ENDINGS.get(date.day, 'th')}",
-        ordinal_word=_ORDINAL_WORDS[date.day - 1],
-        month=date.month,
-        month_name=_MONTHS[date.month - 1],
-        weekday=_WEEKDAYS[date.weekday()],
-        year=date.year,
-    )
+def written(date: datetime.date) -> list[str]:
+    """Return `date` in each of 12 styles."""
+    day, year = date.day, date.year
+    month, weekday = _MONTHS[date.month - 1], _WEEKDAYS[date.weekday()]
+    ordinal = f"{day}{_ENDINGS.get(day, 'th')}"
+    return [
+        f"{day}.{date.month}.{year}",  # 3.5.1998, with points the day comes first
+        f"{date.month}/{day}/{year}",  # 5/3/1998, with slashes the month
+        f"{day} {month} {year}",  # 3 May 1998
+        f"{month} {day}, {year}",
+        f"{day} {month[:3]} {year}",  # 14 Oct 1998
+        f"{month[:3]} {day}, {year}",
+        f"{ordinal} of {month} {year}",  # 3rd of May 1998
+        f"{month} {ordinal}, {year}",
+        f"the {_ORDINAL_WORDS[day - 1]} of {month} {year}",  # the third of May 1998
+        f"{weekday}, {day} {month} {year}",  # Sunday, 3 May 1998
+        f"{weekday}, {month} {ordinal}, {year}",
+        f"{year}, {month} {day}",  # 1998, May 3
+    ]
 
 
 @functools.lru_cache(maxsize=256)
 def _parsed(year: int) -> dict[str, datetime.date]:
     """Return every date of a year by its text in every style."""
-    return {write_date(date, style): date for date in _dates(year, year) for style in STYLES}
+    return {text: date for date in _dates(year, year) for text in written(date)}
 
 
 @functools.lru_cache(maxsize=4)
@@ -203,6 +197,6 @@ def _table() -> tuple[Tensor, Tensor]:
     keys = [(date.month, date.day, date.weekday()) for date in dates]  # lengths depend on no more
     lengths = {}
     for key, date in dict(zip(keys, dates, strict=True)).items():  # a date for each key
-        lengths[key] = [len(write_date(date, style)) for style in STYLES]
+        lengths[key] = list(map(len, written(date)))
     held_out = list(map(is_held_out, dates))
     return torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out)

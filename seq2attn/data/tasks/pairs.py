@@ -78,16 +78,12 @@ class Pairs(Task):
         return self._learned
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw training pairs, with replacement; with `length`, of those whose source has so many
-        symbols. Raises `Seq2AttnError` if there is none.
+        """Draw training pairs, with replacement. Raises `Seq2AttnError` if there are none, and for
+        a `length`: no pairs are drawn by that.
         """
-        symbols_of = self.source_vocabulary.symbols_of
-        pool = self.training_set or ()
-        if length is not None:
-            pool = [pair for pair in pool if len(symbols_of(pair[0])) == length]
-        if not pool:
-            wanted = length or "any number of"
-            raise Seq2AttnError(f"no pair at hand has a source of {wanted} symbols")
+        pool = self.training_set
+        if not pool or length is not None:
+            raise Seq2AttnError("pairs are only drawn for training, from its file, of any length")
         rows = draw_integers(random, 0, len(pool) - 1, count)
         return self.encode([pool[row] for row in rows.tolist()], random.device)
 
