@@ -91,8 +91,7 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
     found = []
     for delimiter in ("\t", "|", ";", ",", "=", ":", form.delimiter):
         candidate = replace(form, delimiter=delimiter)
-        widths = Counter(len(candidate.split(line)) for line in lines)
-        width, count = widths.most_common(1)[0]
+        width, count = Counter(len(candidate.split(line)) for line in lines).most_common(1)[0]
         if width > 1 and count >= ENOUGH * len(lines):
             found.append(replace(candidate, columns=width))
     if not found and _are_symbols_after_words(lines):
@@ -167,12 +166,11 @@ def role(cells: Texts) -> str:
         return "features"
     # identifiers have digits or are web addresses, and nearly every cell is different
     different = len(set(filled))
-    if share_of(r".*\d.*|https?:.*", filled) > 0.9 and different > 0.95 * len(filled):
-        return "other"
+    is_id = share_of(r".*\d.*|https?:.*", filled) > 0.9 and different > 0.95 * len(filled)
     # a category has fewer different values than 5 % of its cells; in a small file, than 20 % or
     # than 4, whichever is less
     few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))
-    return "other" if different < min(60, few) else "words"
+    return "other" if is_id or different < min(60, few) else "words"
 
 
 def choose(columns: Sequence[Column]) -> list[Column]:

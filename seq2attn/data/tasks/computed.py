@@ -122,14 +122,13 @@ class Dates(Task):
         """Draw dates, each in a style, uniformly: dates for training; or, with `length`, of the
         held-out dates and styles that have so many characters. Raises `Seq2AttnError` if none has.
         """
-        lengths, held_out = _table()  # (styles, dates) in characters, (dates,)
+        dates, lengths, held_out = _table()  # lengths (styles, dates), held_out (dates,)
         chosen = ~held_out.expand_as(lengths) if length is None else held_out & (lengths == length)
         pool = chosen.nonzero()  # (N, 2) numbers of a style and of a date
         if not len(pool):
             hint = f"Dates have {self.min_length} to {self.max_length}."
             message = f"task 'dates': no held-out date is written in {length} characters"
             raise Seq2AttnError(message, hint=hint)
-        dates = _dates(*YEARS)
         # drawn on the generator's device, and brought to that of the pool
         rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
         pairs = []
@@ -180,7 +179,6 @@ def _parsed(year: int) -> dict[str, datetime.date]:
     return {text: date for date in _dates(year, year) for text in written(date)}
 
 
-@functools.lru_cache(maxsize=4)
 def _dates(first_year: int, last_year: int) -> list[datetime.date]:
     """Return every date of these years, in order."""
     first = datetime.date(first_year, 1, 1).toordinal()
@@ -189,8 +187,8 @@ def _dates(first_year: int, last_year: int) -> list[datetime.date]:
 
 
 @functools.cache
-def _table() -> tuple[Tensor, Tensor]:
-    """Return how many characters each date has in each style (styles, dates), and which dates are
+def _table() -> tuple[list[datetime.date], Tensor, Tensor]:
+    """Return the dates, how many characters each has in each style (styles, dates), and which are
     held out (dates,), bool.
     """
     dates = _dates(*YEARS)
@@ -199,4 +197,4 @@ def _table() -> tuple[Tensor, Tensor]:
     for key, date in dict(zip(keys, dates, strict=True)).items():  # a date for each key
         lengths[key] = list(map(len, written(date)))
     held_out = list(map(is_held_out, dates))
-    return torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out)
+    return dates, torch.tensor([lengths[key] for key in keys]).T, torch.tensor(held_out)

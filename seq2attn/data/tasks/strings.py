@@ -193,8 +193,8 @@ class Sort(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S); padding has to be sorted last
-        return source.masked_fill(past_the_end, source.max() + 1).argsort(dim=1, stable=True)
+        # padding, which has the lowest id, is sorted last
+        return source.masked_fill(source == PAD, source.max() + 1).argsort(dim=1, stable=True)
 
 
 class Duplicate(StringTask):
@@ -234,7 +234,10 @@ class Flip(StringTask):
 
 
 class Repeats(StringTask):
-    """Each character is written zero or more times in its place."""
+    """Each digit is written zero or more times in its place."""
+
+    def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
+        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     @abstractmethod
     def times(self, source: Tensor) -> Tensor:
@@ -257,7 +260,7 @@ class ReCopy(Repeats):
     expansion = 5
 
     def __init__(self, *, reverse: bool = False, min_length: int = 5, max_length: int = 10) -> None:
-        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
+        super().__init__(min_length=min_length, max_length=max_length)
         self.reverse = reverse
 
     def times(self, source: Tensor) -> Tensor:
@@ -278,9 +281,6 @@ class DeDupe(Repeats):
     Sources are runs of 1, 3 or 5 random digits, the last one cut to the source's length;
     neighbouring runs of one digit are one run.
     """
-
-    def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
-        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw sources whose i-th run repeats the i-th character of a uniform random string, and
