@@ -268,7 +268,7 @@ train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
 train -c good.yaml --set "training.watched=''" | training.watched: '' has no symbol, or an empty one
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
 train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates' does not know
-split words.tsv --by nothing --set task.header=true | 'nothing' names no column
+split words.tsv --by nothing --set task.header=true | 'nothing' names 0 columns
 split words.tsv --by 5 | there is no column 5; lines have 2
 split words.tsv | too few words, or values to split by: none is left for dev
 {ON_PAIRS} | is measured on a file of pairs, which a run's own config never opens

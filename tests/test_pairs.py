@@ -133,9 +133,9 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         (
             "WORD\tIPA\na\tx\n",
             {"source_column": "word"},
-            "task.source_column: 'word' names no column; the header has 'WORD', 'IPA'",
+            "task.source_column: 'word' names 0 columns; the header has 'WORD', 'IPA'",
         ),
-        ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names several columns; the header has"),
+        ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names 2 columns; the header has"),
         ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),
         ("x\ty\na\tx\n", {"source_column": "y"}, "one column is used twice: source, target"),
         ("b\nc\n", {"skip_bad": 2}, "2 of 2 lines cannot be read"),

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
@@ -270,7 +269,7 @@ class PairFile:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All pairs, in order."""
-        return tuple(chain.from_iterable(self.rows.values()))
+        return tuple(pair for row in self.rows.values() for pair in row)
 
     def cells(self) -> dict[int, list[str]]:
         """Return the columns of each line that has pairs, by its number, in normal form C."""
@@ -298,6 +297,5 @@ def column_number(name: str, names: Texts, what: str) -> int:
     names = [composed(other) for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
-    reason = "names several columns" if name in names else "names no column"
-    header = first_of(list(map(quoted, names)))
-    raise Seq2AttnError(f"{what}: {quoted(name)} {reason}; the header has {header}")
+    found, header = names.count(name), first_of(list(map(quoted, names)))
+    raise Seq2AttnError(f"{what}: {quoted(name)} names {found} columns; the header has {header}")

@@ -36,7 +36,10 @@ class Pairs(Task):
     ) -> None:
         self.form = Format(**form)
         if learned is None:
-            files = {"train": self.load_pairs(train), "dev": self.load_pairs(dev)}
+            files = {
+                "train": load_pairs(Path(train), self.form),
+                "dev": load_pairs(Path(dev), self.form),
+            }
             self.training_set = files["train"].pairs
             self.dev_set = files["dev"].pairs
             learned = self._learn(files)
@@ -49,10 +52,6 @@ class Pairs(Task):
             learned["source"], learned["target"], learned["features"] or ()
         )
         self.min_length, self.max_length = learned["source_lengths"]
-
-    def load_pairs(self, path: str | Path) -> PairFile:
-        """Load another file of the same format."""
-        return load_pairs(Path(path), self.form)
 
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield the number of each line of input that has a source, from 1, and its source: lines
