@@ -6,17 +6,15 @@ Imports no torch.
 
 import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import Column, choose, find_columns, share_of
+from seq2attn.data.columns import choose, find_columns, share_of
 from seq2attn.data.format import COLUMN_KEYS, Format, PairFile, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
 from seq2attn.text import first_of, quoted
 
-MANY = 0.5  # share of malformed lines that show that a file has another format
 BAD = 0.02  # share of malformed lines that may be left out
 TRIES = 10  # oddities that follow from each other
 MOST_COLUMNS = 40  # in one message
@@ -101,7 +99,9 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     10 lines. path: of the file, for the commands that are advised.
 
     The first of these that fits is told: a kind of file without columns, such as XML or glosses;
-    pairs in the user's format; columns, by their delimiter; or no file of pairs.
+    pairs in the user's format; columns, by their delimiter; or no file of pairs. The columns of
+    source, target and features are those that the user has set, if source and target are; else
+    those that the header or the contents point to; if these do not decide, the user is asked.
     """
     form, name = own, shlex.quote(str(path))
     sign = next(filter(None, map(COMMENT.match, lines)), None)
@@ -117,17 +117,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     divided = find_columns(filled, form)
     if divided is None:
         return _told("no file of pairs", UNDIVIDED.replace("FILE", name)), []
-    column_form, columns = divided
-    return _with_columns(lines, own, column_form, columns)
-
-
-def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Advice:
-    """Find out which columns hold source, target and features, and read the lines with them: the
-    columns that the user has set, if those of source and target are; else those that the header or
-    the contents point to. If these do not decide, the user is asked to choose.
-
-    own: the user's format. form: how lines are split into `columns`.
-    """
+    form, columns = divided
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     named = own.differing()  # what the user has set, unless it is the default
     wanted = {key: named[key] for key in COLUMN_KEYS if key in named}
@@ -156,8 +146,7 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
     """Read all lines in a format, and tell how many are read, what is odd about them, and which of
     the user's `own` options have to change.
 
-    kind: what the file is called. No options are told if they would not help: if more than `MANY`
-    times as many lines are malformed as are read.
+    kind: what the file is called.
     """
     form, parsed, notes = _without_oddities(lines, form)
     bad, read = len(parsed.problems), len(parsed.rows)
@@ -169,7 +158,7 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
         text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {number}"
         notes.append(f"{text}: {problem}: {quoted(lines[number - 1])}")
     changes = form.differing(own)
-    if bad <= MANY * read:  # otherwise the options are not the right ones
+    if bad < read:  # otherwise the options are not the right ones
         way = "" if sure else f" with {settings(changes)}"
         examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
         shown = "; ".join(" -> ".join(map(quoted, pair)) for pair in examples)

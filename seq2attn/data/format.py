@@ -15,7 +15,6 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.options import composed
 from seq2attn.text import first_of, quoted
 
-LONGEST_LINE = 10_000  # characters
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
 COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
 BETWEEN = (FEATURE, "|", ",", " ")  # signs between features
@@ -203,8 +202,6 @@ class Format:
             raise ValueError(f"it contains {quoted(wrong[0])}")
         if re.search("[\ud800-\udfff]", text):  # surrogates, of bytes that are not UTF-8
             raise ValueError("not UTF-8 text; save it as UTF-8")
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.split(line)
         if not fields:
             raise ValueError("unmatched quotation marks")

@@ -104,19 +104,13 @@ def _read_file(path: Path) -> tuple[bytes, str]:
 
 
 def words_of(file: PairFile) -> Units:
-    """Return the word of each line: its source without features, in lower case.
-
-    `about(2)` is the word `about` if that is a source, too, even in a format without variants: as a
-    word of its own, it might be in the test set while `about` is in the training set.
+    """Return the word of each line: its source without features, in lower case, and `about` for
+    `about(2)`, even in a format without variants: as a word of its own, it might be in the test set
+    while `about` is in the training set.
     """
     words = {}
     for number, ((source, _), *_) in file.rows.items():  # all pairs of a line have the same source
-        words[number] = source.partition(FEATURES)[0].casefold()
-    known = set(words.values())
-    for number, word in words.items():
-        base = VARIANT.sub("", word)
-        if base in known:
-            words[number] = base
+        words[number] = VARIANT.sub("", source.partition(FEATURES)[0]).casefold()
     return words
 
 
@@ -158,10 +152,21 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
 
 
 def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
-    """Yield a sentence for each other part that has lines: how many of them share their source,
-    their target or the value of another column with a line of train.
+    """Yield a sentence for each other part that has lines: how many of them share with a line of
+    train the source's word, an answer, or the value of one of the first `MOST_COLUMNS` other
+    columns, such as concepts.
     """
-    columns = _compared(file)
+    form, names, cells = file.form, file.names, file.cells()
+    # what a sentence says of it -> line number -> values
+    columns = {
+        "share their source with train": {at: [word] for at, word in words_of(file).items()},
+        "their target": {at: [answer for _, answer in row] for at, row in file.rows.items()},
+    }
+    others = [index for index in range(form.width) if index + 1 not in form.used]
+    for index in others[:MOST_COLUMNS]:
+        name = names[index] if names else f"column {index + 1}"
+        columns[f"their {name}"] = {number: [row[index]] for number, row in cells.items()}
+
     for part, numbers in parts.items():
         if part == "train" or not numbers:
             continue
@@ -171,23 +176,3 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
             shared = sum(not known.isdisjoint(values[number]) for number in numbers)
             counts.append(f"{shared:,} {name}")
         yield f"{part}: of {len(numbers):,} lines, {', '.join(counts)}"
-
-
-def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return what `shared_with_train` compares: the source's word, the answers, and the first
-    `MOST_COLUMNS` other columns, such as concepts.
-
-    Each is a mapping, line number -> values. Its key is what the sentence says of it: "3 share
-    their source with train, 5 their target".
-    """
-    rows, form, names = file.rows, file.form, file.names
-    columns = {
-        "share their source with train": {at: [word] for at, word in words_of(file).items()},
-        "their target": {at: [answer for _, answer in row] for at, row in rows.items()},
-    }
-    cells = file.cells()
-    others = [index for index in range(form.width) if index + 1 not in form.used]
-    for index in others[:MOST_COLUMNS]:
-        name = names[index] if names else f"column {index + 1}"
-        columns[f"their {name}"] = {number: [row[index]] for number, row in cells.items()}
-    return columns

@@ -42,7 +42,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ("targets", r".+ #.*[^\W\d_]{3}.*", 0, "end in a comment", {"comment": "#"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("sources", r".+\(\d+\)", RARE, "count right answers", {"variants": True}),
-    ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
 )
 WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 
@@ -87,8 +86,8 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
         texts = sides[side]
         alike = [text for text in texts if re.fullmatch(pattern, text)]
         if len(alike) > share * len(texts):
-            count = f"{len(alike):,} of {len(texts):,}"
-            yield Oddity(f"{count} {side} {says}, as {quoted(alike[0])}", changes)
+            text = f"{len(alike):,} of {len(texts):,} {side} {says}, as {quoted(alike[0])}"
+            yield Oddity(text, changes)
     yield from _separator("source_separator", sources, form.source_separator)
     yield from _separator("target_separator", targets, form.target_separator)
 
@@ -105,7 +104,7 @@ def _separator(name: str, texts: Texts, separator: str) -> Iterator[Oddity]:
         if is_segmented(texts):
             spaced = next(text for text in texts if " " in text)
             text = f"the {side} are symbols with blanks between them, as {quoted(spaced)}"
-            yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "})
+            yield Oddity(text, {name: " "})
         return
     longer = [text for text in texts if len(text) > 1]
     whole = sum(separator not in text for text in longer)  # each of these is one symbol

@@ -229,7 +229,7 @@ class Flip(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        other = torch.where(positions % 2 == 0, positions + 1, positions - 1)  # of the pair
+        other = positions + 1 - 2 * (positions % 2)  # of the pair: one further, or one back
         return torch.minimum(other, lengths.unsqueeze(1) - 1)
 
 
