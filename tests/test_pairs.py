@@ -113,7 +113,7 @@ def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
             {"source_column": 3, "target_column": 1, "features_column": 2, "columns": 4},
             [("walk\tV;PST", "walked")],
         ),
-        ('"a"\t"x\ty"\n', {"quotation": True}, [("a", "x\ty")]),
+        ('"a"\t"x y"\n', {"quotation": True}, [("a", "x y")]),
         ("a\tx\nb\n\ufeffc\tz\nd\ty\ufeffz\n", {"skip_bad": 2}, "ax cz"),  # joined files
     ],
     ids=ascii,
@@ -141,6 +141,7 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         ("b\nc\n", {"skip_bad": 2}, "2 of 2 lines cannot be read"),
         ('b,y\n"ab,x\n', {"delimiter": ","}, "unmatched quotation marks: '\"ab,x'"),
         ("b,y\na\tb,x\n", {"delimiter": ","}, "it contains '\\t'"),
+        ('"a"\t"x\ty"\n', {"quotation": True}, "it contains '\\t'"),
     ],
     ids=ascii,
 )

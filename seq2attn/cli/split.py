@@ -144,7 +144,7 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     elif len(train) <= MEDIUM:
         recipe = "medium"
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
-    changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
+    changes |= replace(form, skip_bad=0).differing(Format())  # malformed lines are left out already
     # always set, since the recipes set another separator than the usual one
     changes.setdefault("target_separator", form.target_separator)
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

@@ -16,7 +16,6 @@ from seq2attn.data.warnings import key_values, oddities, settings
 from seq2attn.text import first_of, quoted
 
 BAD = 0.02  # share of malformed lines that may be left out
-TRIES = 10  # oddities that follow from each other
 MOST_COLUMNS = 40  # in one message
 COMMENT = re.compile("# |;;;|//|sep=")  # at the beginning of a line
 CHOOSE = (
@@ -119,7 +118,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
         return _told("no file of pairs", UNDIVIDED.replace("FILE", name)), []
     form, columns = divided
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
-    named = own.differing()  # what the user has set, unless it is the default
+    named = own.differing(Format())  # what the user has set, unless it is the default
     wanted = {key: named[key] for key in COLUMN_KEYS if key in named}
     if not {"source_column", "target_column"} <= wanted.keys():
         chosen = choose(columns)
@@ -170,10 +169,10 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, PairFile, lis
     """Change the options that make pairs odd, such as the separator where blanks stand between
     symbols. Return the format, the lines read in it, and what is still odd.
 
-    One change may reveal another oddity, so the lines are read again after each; at most `TRIES`
+    One change may reveal another oddity, so the lines are read again after each; at most 10
     times, in case two changes undo each other.
     """
-    for _ in range(TRIES):
+    for _ in range(10):
         parsed = form.parse_all(lines)
         odd = list(oddities(parsed.pairs, form)) if parsed.rows else []
         changes: dict[str, Any] = {}

@@ -72,7 +72,7 @@ def valid_mask(lengths: Tensor, width: int) -> Tensor:
 
 def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Pad B rows with `<pad>`, 0: return ids (B, N) int64, N the longest row, and lengths (B,)."""
-    lengths = [len(row) for row in rows]
+    lengths = list(map(len, rows))
     width = max(lengths, default=0)
     padded = [[*row, *[0] * (width - len(row))] for row in rows]
     ids = torch.tensor(padded, dtype=torch.int64, device=device).view(len(rows), width)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from seq2attn.data.format import Format, Texts
 
 SAMPLE = 2000  # lines of a large file that are looked at
-MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list of phones
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 PHONES = r"segments|tokens|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
 NAMED = (  # names of sources, and of their answers, in a header; those that decide most first
@@ -146,7 +145,8 @@ def is_segmented(texts: Texts) -> bool:
     have_blanks = sum(" " in text for text in longer) > 0.9 * len(longer)
     are_short = sum(map(len, symbols)) < 3.2 * len(symbols)
     # Each symbol occurs 5 times or more, on average; but in a small file (60), few of them recur.
-    are_few = len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
+    # Text in short words has more kinds of them than any list of phones (1000).
+    are_few = len(set(symbols)) < min(0.2 * len(symbols) + 60, 1000)
     return have_blanks and are_short and are_few
 
 

@@ -68,11 +68,9 @@ class Format:
         # 1: for a format all of whose columns have names
         return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
 
-    def differing(self, other: "Format | None" = None) -> dict[str, Any]:
-        """Return the fields that are unlike those of another format, by default the usual one, with
-        their values here.
-        """
-        usual = vars(other or Format())
+    def differing(self, other: "Format") -> dict[str, Any]:
+        """Return the fields that are unlike those of another format, with their values here."""
+        usual = vars(other)
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
     def named(self, line: str) -> "Format":
@@ -196,17 +194,16 @@ class Format:
         """Return a pair for each different answer in a line, which has no line end. This format has
         numbers for all columns (`named`). Raises `ValueError` with what is wrong with the line.
         """
-        # a tab is right between columns, and wrong anywhere else
-        text = line.replace("\t", "") if self.delimiter == "\t" else line
-        if wrong := re.search(f"[\0\r\t{BOM}]", text):
-            raise ValueError(f"it contains {quoted(wrong[0])}")
-        if re.search("[\ud800-\udfff]", text):  # surrogates, of bytes that are not UTF-8
-            raise ValueError("not UTF-8 text; save it as UTF-8")
         fields = self.split(line)
         if not fields:
             raise ValueError("unmatched quotation marks")
         if len(fields) != self.width:
             raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        text = "".join(fields)
+        if wrong := re.search(f"[\0\r\t{BOM}]", text):
+            raise ValueError(f"it contains {quoted(wrong[0])}")
+        if re.search("[\ud800-\udfff]", text):  # surrogates, of bytes that are not UTF-8
+            raise ValueError("not UTF-8 text; save it as UTF-8")
         # (`int` for the type checker alone: names have become numbers)
         source, target, *features = (fields[int(column) - 1] for column in self.used)
         source = self.canonical(FEATURES.join([source, *features]))

@@ -108,10 +108,10 @@ def words_of(file: PairFile) -> Units:
     `about(2)`, even in a format without variants: as a word of its own, it might be in the test set
     while `about` is in the training set.
     """
-    words = {}
-    for number, ((source, _), *_) in file.rows.items():  # all pairs of a line have the same source
-        words[number] = VARIANT.sub("", source.partition(FEATURES)[0]).casefold()
-    return words
+    return {
+        number: VARIANT.sub("", source.partition(FEATURES)[0]).casefold()
+        for number, ((source, _), *_) in file.rows.items()  # all pairs of a line have one source
+    }
 
 
 def values_of(file: PairFile, column: str) -> Units:
@@ -146,8 +146,10 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
         parts[part_of[unit]].append(number)
     for name, numbers in parts.items():
         if not numbers and shares.get(name) != 0:  # with a share of 0, a part may be empty
-            message = f"too few words, or values to split by: none is left for {name}"
-            raise Seq2AttnError(message, hint="Choose other shares, or a larger file.")
+            raise Seq2AttnError(
+                f"too few words, or values to split by: none is left for {name}",
+                hint="Choose other shares, or a larger file.",
+            )
     return parts
 
 

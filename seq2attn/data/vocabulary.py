@@ -70,8 +70,8 @@ class Vocabulary:
         """
         symbols, features = self.split(text)
         if not symbols or "" in symbols:  # before the features, or between two separators
-            message = f"{quoted(text)} has no symbol, or an empty one"
-            raise Seq2AttnError(message, hint="Give at least one symbol.")
+            hint = "Give at least one symbol."
+            raise Seq2AttnError(f"{quoted(text)} has no symbol, or an empty one", hint=hint)
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)

@@ -43,7 +43,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("sources", r".+\(\d+\)", RARE, "count right answers", {"variants": True}),
 )
-WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
+WORD = r"(?i:(?!true|false|none|null)[a-z])[\w./-]*"  # that a config writes as it is
 
 
 class Oddity(NamedTuple):
@@ -68,7 +68,7 @@ def key_values(changes: Mapping[str, Any]) -> list[str]:
     """Return `KEY=VALUE` for each of these fields of a `Format`, as a config writes the value."""
     words = []
     for name, value in changes.items():
-        is_word = isinstance(value, str) and re.fullmatch(WORD, value)
+        is_word = re.fullmatch(WORD, str(value))
         written = value if is_word else json.dumps(value, ensure_ascii=False)
         words.append(f"task.{name}={written}")
     return words
@@ -79,27 +79,29 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
     if not form.has_header and all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0]):
         first = " -> ".join(map(quoted, pairs[0]))
         yield Oddity(f"line 1, {first}, is read as a pair, not as a header", {"header": True})
-    sources = [source.partition(FEATURES)[0] for source, _ in pairs]
-    targets = [target for _, target in pairs]
-    sides = {"sources": sources, "targets": targets}
+    sides = {
+        "sources": [source.partition(FEATURES)[0] for source, _ in pairs],
+        "targets": [target for _, target in pairs],
+    }
     for side, pattern, share, says, changes in SYMPTOMS:
         texts = sides[side]
         alike = [text for text in texts if re.fullmatch(pattern, text)]
         if len(alike) > share * len(texts):
             text = f"{len(alike):,} of {len(texts):,} {side} {says}, as {quoted(alike[0])}"
             yield Oddity(text, changes)
-    yield from _separator("source_separator", sources, form.source_separator)
-    yield from _separator("target_separator", targets, form.target_separator)
+    for side, texts in sides.items():
+        yield from _separator(side, texts, form)
 
 
-def _separator(name: str, texts: Texts, separator: str) -> Iterator[Oddity]:
+def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
     """Warn if texts are symbols with blanks between them, but the format has no separator; or if
     many texts lack the format's separator: each of these is then read as one symbol, so that there
     are many different symbols for so few texts.
 
-    name: of the separator in a `Format`, such as source_separator.
+    side: what the texts are, sources or targets.
     """
-    side = name.replace("_separator", "s")
+    name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
+    separator = getattr(form, name)
     if not separator:
         if is_segmented(texts):
             spaced = next(text for text in texts if " " in text)

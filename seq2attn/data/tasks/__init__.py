@@ -20,7 +20,6 @@ from seq2attn.data.batches import EncodedPair, Examples, pad_pairs
 from seq2attn.data.format import Pair
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import RANDOM
 from seq2attn.registry import Registry
 
 
@@ -73,13 +72,13 @@ class Task(ABC):
         """The families of strings that the task can be measured on; `parts.FAMILIES` describes
         them.
         """
-        return (RANDOM,)
+        return (parts.RANDOM,)
 
     def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
         """Draw `count` examples with sources of `length` of one of `families`; `random` is the
         family that `examples` draws.
         """
-        assert name == RANDOM, "check_evaluation refuses others"
+        assert name == parts.RANDOM, "check_evaluation refuses others"
         return self.examples(random, count, length)
 
     def check_evaluation(self, names: Sequence[str], lengths: Sequence[int]) -> None:

@@ -114,8 +114,8 @@ class Dates(Task):
     min_length, max_length = 8, 36  # such as 3.5.1998; the twenty-seventh of September 1998
 
     def __init__(self) -> None:
-        texts = _parsed(2000)  # any one year has every name of a month, weekday and ordinal
-        self.source_vocabulary = Vocabulary(sorted(set(DIGITS).union(*texts)))
+        # any one year has every name of a month, weekday and ordinal
+        self.source_vocabulary = Vocabulary(sorted(set(DIGITS).union(*_parsed(2000))))
         self.target_vocabulary = Vocabulary(f"{DIGITS}-")
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:

@@ -104,11 +104,11 @@ class Pairs(Task):
         sources = [read.split(source) for source, _ in files["train"].pairs]
         targets = [write.symbols_of(target) for _, target in files["train"].pairs]
         lengths = [len(symbols) + len(features) for symbols, features in sources]
-        features = sorted(set().union(*(features for _, features in sources)))
+        features = set().union(*(features for _, features in sources))
         return {
             "source": sorted(set().union(*(symbols for symbols, _ in sources))),
             "target": sorted(set().union(*targets)),
-            "features": None if self.form.features_column is None else features,
+            "features": sorted(features) if self.form.features_column else None,
             "source_lengths": [min(lengths), max(lengths)],
             "longest_target": max(map(len, targets)),
             "files": {split: file.record for split, file in files.items()},

@@ -39,8 +39,8 @@ class StringTask(Task):
         min_length: int = 1,
         max_length: int = 12,
     ) -> None:
-        vocabulary = Vocabulary(SYMBOLS[:symbols] if symbols else alphabet)
-        self.source_vocabulary = self.target_vocabulary = vocabulary
+        characters = SYMBOLS[:symbols] if symbols else alphabet
+        self.source_vocabulary = self.target_vocabulary = Vocabulary(characters)
         self.min_length = min_length
         self.max_length = max_length
 
