@@ -70,11 +70,14 @@ class Vocabulary:
         """
         symbols, features = self.split(text)
         if not symbols or "" in symbols:  # before the features, or between two separators
-            hint = "Give at least one symbol."
-            raise Seq2AttnError(f"{quoted(text)} has no symbol, or an empty one", hint=hint)
+            raise Seq2AttnError(
+                f"{quoted(text)} has no symbol, or an empty one", hint="Give at least one symbol."
+            )
         if self.features is not None and (not features or "" in features):
-            hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
-            raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)
+            raise Seq2AttnError(
+                f"{quoted(text)} lacks features, or has an empty one",
+                hint=f"Write the word, a tab, and its features with {FEATURE!r} between them.",
+            )
         if self.unknown:  # any symbol is read, but none with a tab or a surrogate
             if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
                 raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
