@@ -136,6 +136,14 @@ def test_a_column_is_split_by_its_values(cli):
         assert ", 0 their lemma, 8 their lang" in done.err
 
 
+def test_a_column_without_a_name_has_its_number(cli):
+    write([f"{one}\tx{one}\tn" for one in LETTERS], "form\tipa\n")
+    done = cli("split forms.tsv --set task.header=true --set task.columns=3").check()
+    assert (
+        "of 2 lines, 0 share their source with train, 0 their target, 2 their column 3" in done.err
+    )
+
+
 def test_each_of_several_answers_counts_as_shared(cli):
     write([f"{one}\t{one}z+{'common' if one in 'abcdefghij' else one}y" for one in LETTERS])
     said = cli("split forms.tsv --dev 50 --test 0 --set task.target_alternatives=+").check()

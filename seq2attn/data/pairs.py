@@ -166,7 +166,8 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
     }
     others = [index for index in range(form.width) if index + 1 not in form.used]
     for index in others[:MOST_COLUMNS]:
-        name = names[index] if names else f"column {index + 1}"
+        # a header may have fewer names than lines have columns
+        name = names[index] if index < len(names) else f"column {index + 1}"
         columns[f"their {name}"] = {number: [row[index]] for number, row in cells.items()}
 
     for part, numbers in parts.items():
