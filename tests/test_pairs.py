@@ -284,6 +284,7 @@ def test_notes_say_what_spoils_a_training(tmp_path):
         "note: 1 of 2 targets contain ', ', perhaps between answers (task.target_alternatives)"
     )
     assert several in notes("ab\tx y\nb\tx, y\n", "a\tx\n")
+    assert "end in a comment" not in notes("ab\tx # old\n", "a\tx\n", comment="//"), "it is set"
     assert notes("ab\tx # y\nb\ty x # x\n", "a\tx\n") == "", "# is a symbol between words"
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen

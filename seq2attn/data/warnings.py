@@ -84,6 +84,8 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
         "targets": [target for _, target in pairs],
     }
     for side, pattern, share, says, changes in SYMPTOMS:
+        if form.comment and "comment" in changes:
+            continue  # the user has said what a comment is
         texts = sides[side]
         alike = [text for text in texts if re.fullmatch(pattern, text)]
         if len(alike) > share * len(texts):

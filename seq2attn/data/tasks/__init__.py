@@ -143,5 +143,7 @@ class Task(ABC):
 
     def encode_pairs(self, pairs: Sequence[Pair]) -> list[EncodedPair]:
         """Return the ids of each pair; raises as `encode` does."""
-        read, write = self.source_vocabulary, self.target_vocabulary
-        return [(read.encode(source), write.encode(target)) for source, target in pairs]
+        return [
+            (self.source_vocabulary.encode(source), self.target_vocabulary.encode(target))
+            for source, target in pairs
+        ]

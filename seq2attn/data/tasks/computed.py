@@ -67,8 +67,8 @@ class Addition(Task):
             shortest = longest = length // 2
         sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, longest)
-        every = torch.arange(count, device=random.device)
-        digits[every, :, sizes - 1] = draw_integers(random, 1, 9, count, 2)  # those written last
+        # those written last
+        digits[torch.arange(count), :, sizes - 1] = draw_integers(random, 1, 9, count, 2)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
             first, second = ("".join(map(str, row[:size])) for row in rows)
