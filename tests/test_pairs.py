@@ -14,7 +14,8 @@ from test_dates import drawn
 
 from seq2attn.build import build_model
 from seq2attn.data import pairs
-from seq2attn.data.pairs import Format, load_pairs
+from seq2attn.data.format import Format
+from seq2attn.data.pairs import load_pairs
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import SOS, UNK, Vocabulary
 from seq2attn.inference.decoding import BeamSearch, Ensemble
