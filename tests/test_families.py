@@ -14,8 +14,7 @@ from test_evaluation import FakeModel, measure, other, reverse
 
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
-from seq2attn.data.tasks import StringTask
-from seq2attn.data.tasks.strings import Copy
+from seq2attn.data.tasks.strings import Copy, StringTask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate

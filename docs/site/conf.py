@@ -45,7 +45,7 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Loss",
     "seq2attn.StringTask",
     "seq2attn.Task",
-    "seq2attn.data.tasks.Examples",
+    "seq2attn.data.batches.Examples",
     "seq2attn.Solution",
     "seq2attn.Vocabulary",
     "seq2attn.Seq2AttnError",

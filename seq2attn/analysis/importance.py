@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.analysis import Analysis, column
-from seq2attn.data.batches import generator
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import generator, valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
