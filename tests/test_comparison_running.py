@@ -20,7 +20,7 @@ from test_comparison_cli import TINY
 
 import seq2attn
 from seq2attn.comparison.experiment import compose_experiment
-from seq2attn.comparison.plan import load_plan, make_plan
+from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import (
     Outcome,
@@ -60,10 +60,6 @@ def compare(*vary, executor=Inline, **options):
 
 def run(seed):
     return Run(Path("runs", f"e-seed_{seed}"))
-
-
-def planned_seeds():
-    return [trial.config.seed for trial in load_plan("e", Path("runs")).trials]
 
 
 def times(of):
@@ -266,16 +262,6 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
     assert found.failed == {}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 3]
     assert compare("seed=1-3").busy == ()
-
-
-def test_calls_that_train_some_seeds_each_have_one_record():
-    compare("seed=1-2")
-    compare("seed=3")
-    assert planned_seeds() == [3, 1, 2]
-    compare("seed=4", executor=lambda: compare("seed=5") and Inline())  # another job, meanwhile
-    assert planned_seeds() == [4, 5, 3, 1, 2]
-    compare("seed=3", samples=5)  # measured otherwise: another table
-    assert planned_seeds() == [3]
 
 
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():

@@ -228,8 +228,13 @@ class Comparison(Tabular):
         return records
 
     def _about(self, group: Group) -> dict[str, Any]:
-        """Return what tells a group from others, in this comparison and beyond."""
-        return {"group": group.label, **self.fixed, **group.values}
+        """Return what tells a group from others, in this comparison and beyond; None for what only
+        other groups have.
+        """
+        about = {"group": group.label, **self.fixed}
+        for other in self.groups:
+            about |= dict.fromkeys(other.values)
+        return {**about, **group.values}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON: what was set and measured of each group and trial, and

@@ -95,7 +95,6 @@ def compare(
                 f"to run, {opened.at_once():,} at a time; runs in {root}"
             )
             outcomes = run_trials(trials, context, opened, display, request)
-            save_plan(plan, root)  # another job may have written its trials meanwhile
     failed = {run: end.reason for run, end in outcomes.items() if end.state == "failed"}
     busy = tuple(run for run, end in outcomes.items() if end.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
