@@ -92,10 +92,11 @@ def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
         told = capsys.readouterr().err
         assert told.count("worker left out") == 1
         assert (
-            f"worker left out, {first['asked']}: it has another, and the comparison right" in told
+            f"worker left out, {first['asked']}: its worker has another, and the comparison right"
+            in told
         )
         every.append(True)
-        with refused("3 of 3 trials failed\n.*no worker took it"):
+        with refused("3 of 3 trials failed\n.*its worker has another, and"):
             compare(f"dask:{made.scheduler_address}", runs_dir="others")
 
 

@@ -5,16 +5,12 @@ one stops no other.
 import contextlib
 import math
 import os
-import platform
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
-
-from filelock import FileLock
 
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.loops import Loop
@@ -33,7 +29,7 @@ from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import writing
 from seq2attn.plugins import loaded
-from seq2attn.runs.create import package_checksum, run_word
+from seq2attn.runs.create import package_checksum
 from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import is_training
@@ -44,7 +40,6 @@ POLL = 0.25  # seconds
 DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
-REFUSALS = 3  # of one trial, after which it fails, where the refusing worker cannot be left out
 
 
 def compare(
@@ -76,7 +71,6 @@ def compare(
     planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]  # not done yet
     with make_display(progress) as display, stop_on_signals() as request:
-        _remove_stale_markers(root)
         if not trials:
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
@@ -94,8 +88,10 @@ def compare(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
                 f"to run, {opened.at_once():,} at a time; runs in {root}"
             )
-            outcomes = run_trials(trials, context, opened, display, request)
-    failed = {run: end.reason for run, end in outcomes.items() if end.state == "failed"}
+            outcomes = Queue(trials, context, opened, display).run(request)
+    failed = {
+        run: end.reason for run, end in outcomes.items() if end.state in ("failed", "refused")
+    }
     busy = tuple(run for run, end in outcomes.items() if end.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
@@ -135,36 +131,18 @@ def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
     """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
-    path, has a marker: a file that this process locks. Workers stop once it is gone; and a marker
-    that nobody locks is that of a comparison that was killed.
+    path, has a marker, a file: workers stop once it is gone.
     """
-    marker = root / _marker(secrets.token_hex(8))
-    files = [Path(name).resolve() for name in plugins]
+    marker = root / f".comparison-{secrets.token_hex(8)}"
     with writing(marker):  # makes a message of an `OSError`
         root.mkdir(parents=True, exist_ok=True)
-        # whichever thread leaves the context may release it
-        lock = FileLock(marker, thread_local=False).acquire()
-    with lock:
-        try:
-            checksums = {file: loaded[file] for file in files}
-            by_key = {loop.key: loop for loop in loops.values()}
-            yield WorkerContext(marker, device, checksums, versions(), by_key)
-        finally:
-            marker.unlink(missing_ok=True)
-
-
-def _marker(token: str) -> str:
-    """Return the name of a marker, with that of this machine: another one that shares the disk may
-    not see the lock, and must not take the comparison for dead.
-    """
-    return f".comparison-{token}@{run_word(platform.node())}"
-
-
-def _remove_stale_markers(root: Path) -> None:
-    """Remove the markers of comparisons of this machine that were killed: they are not locked."""
-    for marker in root.glob(_marker("*")):
-        with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
-            marker.unlink()
+        marker.touch()
+    try:
+        checksums = {file: loaded[file] for file in map(Path.resolve, map(Path, plugins))}
+        by_key = {loop.key: loop for loop in loops.values()}
+        yield WorkerContext(marker, device, checksums, versions(), by_key)
+    finally:
+        marker.unlink(missing_ok=True)
 
 
 # ---- the queue ----
@@ -178,16 +156,13 @@ class Queue:
     If a process dies, its executor does not say which trial it ran. So all trials that ran at that
     time are suspects and run again, each alone: the one that kills its process again fails.
 
-    A worker refuses a trial if it lacks something, such as the right version of a plug-in. The
-    trial then goes back to those that wait, and Dask is told to give that worker no other.
+    A worker refuses a trial if it lacks something, such as the right version of a plug-in. Dask
+    then gives that worker no other, and the trial goes back to those that wait.
     """
 
     def __init__(
         self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
     ) -> None:
-        """Let all trials wait, and make a first executor: another replaces it when one of its
-        processes dies.
-        """
         self.context = context
         self.workers = workers
         self.display = display
@@ -195,21 +170,39 @@ class Queue:
         self.waiting = list(trials)
         self.running: Running = {}
         self.outcomes: dict[str, Outcome] = {}
-        self.executor = workers.make()
+        self.executor = workers.make()  # another replaces it when one of its processes dies
         self._suspects: set[str] = set()  # trials that ran when a process died
-        self._refusals: Counter[str] = Counter()  # trial -> how often it was refused
-        self._refusing: set[str] = set()  # workers that refused a trial
-        self._done = 0  # the sum of `Trial.length` of those that have ended, for the display
 
-    def start(self) -> None:
+    def run(self, request: StopRequest) -> dict[str, Outcome]:
+        """Run every trial; return how each ended, by its name. Once `request` has a signal, start
+        no other, and let the running ones save themselves: those that had not begun have no
+        outcome.
+        """
+        self.display.begin(ALL, self.count, f"0/{self.count:,} trials")
+        try:
+            while (self.waiting or self.running) and request.signal is None:
+                self._start()
+                self._collect()
+            if self.running:
+                self.display.say("stopping: the running trials are saved")
+                self.context.stop()
+                self.outcomes |= _cancel_or_wait(self.running)
+        except BaseException:  # also a second signal
+            self.context.stop()
+            self.executor.shutdown(wait=False)
+            raise
+        self.executor.shutdown()
+        return self.outcomes
+
+    def _start(self) -> None:
         """Start as many of the waiting trials as can run now; only one at a time while there are
-        suspects, trials that ran when a process died: if another dies, it is clear which trial is
-        to blame. Raises `Seq2AttnError` if a new executor cannot run anything.
+        suspects: if another process dies, it is clear which trial is to blame. Raises
+        `Seq2AttnError` if a new executor cannot run anything.
         """
         at_once = 1 if self._suspects else self.workers.at_once()
         while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
-            self.display.begin(trial.name, trial.length)
+            self.display.begin(trial.name, 1)
             try:
                 future = self._submit(trial)
             except futures.BrokenExecutor:  # since one of its processes died
@@ -223,7 +216,7 @@ class Queue:
         place = self.workers.place()
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
-    def collect(self) -> None:
+    def _collect(self) -> None:
         """Wait until a trial has ended, `POLL` seconds at most; keep how each ended, let those wait
         again that are to be tried again, and show how far all are.
         """
@@ -232,73 +225,29 @@ class Queue:
         for future in ended:
             trial = self.running.pop(future)
             outcome = _outcome(future)
-            # the first time that a process died while it ran: it may have been another's fault
-            if outcome is DIED and trial.name not in self._suspects:
-                self._suspects.add(trial.name)
-                self._put_back(trial)
-            elif outcome.state == "refused" and self._leave_out_worker(trial, outcome):
-                self._put_back(trial)
+            if self._is_tried_again(trial, outcome):
+                self.waiting.insert(0, trial)
+                self.display.end(trial.name)
             else:
-                self._end(trial, outcome)
-        now = self._done + _show_running(self.running, self.display)
-        self.display.step(ALL, now, f"{len(self.outcomes):,}/{self.count:,} trials")
+                self._suspects.discard(trial.name)
+                self.outcomes[trial.name] = outcome
+                self.display.end(trial.name, str(outcome))
+        done = len(self.outcomes) + _show_running(self.running, self.display)
+        self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")
 
-    def _put_back(self, trial: Trial) -> None:
-        """Let a trial wait again, as the next one to start."""
-        self.waiting.insert(0, trial)
-        self.display.end(trial.name)
-
-    def _leave_out_worker(self, trial: Trial, outcome: Outcome) -> bool:
-        """Leave out the worker that refused a trial, and say so once. Return True if the trial is
-        to be tried again: if there are other workers; or, where no worker can be left out, by
-        whichever gets it, until it was refused `REFUSALS` times.
+    def _is_tried_again(self, trial: Trial, outcome: Outcome) -> bool:
+        """Return True for a trial during which a process died for the first time, which may have
+        been another's fault; and for one that a worker refused, if there are others. That worker is
+        left out, which is said once.
         """
-        if outcome.worker not in self._refusing:
-            self._refusing.add(outcome.worker)
+        if outcome is DIED and trial.name not in self._suspects:
+            self._suspects.add(trial.name)
+            return True
+        if outcome.state != "refused":
+            return False
+        if outcome.worker not in self.workers.left_out:
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
-        self._refusals[trial.name] += 1
-        has_others = self.workers.leave_out(outcome.worker)
-        if has_others is None:  # no worker can be left out
-            return self._refusals[trial.name] < REFUSALS
-        return has_others
-
-    def _end(self, trial: Trial, outcome: Outcome) -> None:
-        """Keep how a trial ended."""
-        if outcome.state == "refused":
-            outcome = Outcome("failed", f"no worker took it; {outcome.worker}: {outcome.reason}")
-        self._suspects.discard(trial.name)
-        self.outcomes[trial.name] = outcome
-        self._done += trial.length
-        self.display.end(trial.name, str(outcome))
-
-
-def run_trials(
-    trials: Sequence[Trial],
-    context: WorkerContext,
-    workers: Workers,
-    display: Display,
-    request: StopRequest,
-) -> dict[str, Outcome]:
-    """Run every trial; return how each ended, by its name. Once `request` has a signal, start no
-    other, and let the running ones save themselves: those that had not begun have no outcome.
-    """
-    queue = Queue(trials, context, workers, display)
-    display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
-    try:
-        while (queue.waiting or queue.running) and request.signal is None:
-            queue.start()
-            queue.collect()
-        if queue.running:
-            display.say("stopping: the running trials are saved")
-            context.stop()
-            queue.outcomes |= _cancel_or_wait(queue.running)
-    except BaseException:  # also a second signal
-        context.stop()
-        queue.executor.shutdown(wait=False)
-        raise
-    queue.executor.shutdown()
-    display.end(ALL)
-    return queue.outcomes
+        return self.workers.leave_out(outcome.worker)
 
 
 def _check_start(executor: Executor) -> None:
@@ -316,18 +265,15 @@ def _check_start(executor: Executor) -> None:
 
 
 def _show_running(running: Running, display: Display) -> float:
-    """Show how far each running trial is; return the sum of that over all, in the unit of
-    `Trial.length`.
-    """
+    """Show how far each running trial is; return the sum of these shares."""
     done = 0.0
     for trial in running.values():
         step = last_step(trial.run)
         # where epochs are counted, the run says how many steps they are, once it has begun; until
         # then, nothing is done
         steps = trial.config.training.steps or trial.run.status().steps or math.inf
-        progress = trial.length * step / steps
-        display.step(trial.name, progress, f"step {step:,}")
-        done += progress
+        display.step(trial.name, step / steps, f"step {step:,}")
+        done += step / steps
     return done
 
 

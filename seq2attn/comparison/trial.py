@@ -5,8 +5,6 @@ whichever process it is given to.
 import contextlib
 import functools
 import itertools
-import os
-import platform
 import shutil
 import sys
 import threading
@@ -128,11 +126,6 @@ class Trial:
         return Run(self.root / self.name)
 
     @property
-    def length(self) -> int:
-        """How long its training is, in steps, or in epochs if these are counted."""
-        return self.config.training.steps or self.config.training.epochs or 0  # never both null
-
-    @property
     def measured(self) -> tuple[Any, ...]:
         """How the trial is measured; equal for trials that one table can show."""
         return self.lengths, self.families, self.samples, self.checkpoint
@@ -151,7 +144,7 @@ class Outcome:
     """done, stopped, failed, busy (another process trains its run) or refused (by its worker)"""
     reason: str = ""
     worker: str = ""
-    """which refused: its address for Dask, otherwise its process and machine"""
+    """the address of Dask's worker that refused"""
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
@@ -206,14 +199,14 @@ def versions() -> str:
     return f"seq2attn {__version__} (code {package_checksum()}), torch {torch}"
 
 
-def worker_name() -> str:
+def dask_worker() -> str:
     """Return the address of this process if it is a worker of Dask's, by which Dask can leave it
-    out; otherwise its number and machine, for people.
+    out; otherwise nothing.
     """
     if "distributed" in sys.modules:
         with contextlib.suppress(ValueError):  # this is not a worker
             return str(sys.modules["distributed"].get_worker().address)
-    return f"process {os.getpid()} of {platform.node()}"
+    return ""
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
@@ -231,7 +224,8 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
     except _Stopped:
         return Outcome("stopped")
     except _Refused as reason:
-        return Outcome("refused", str(reason), worker_name())
+        worker = dask_worker()  # only Dask can leave it out
+        return Outcome("refused" if worker else "failed", str(reason), worker)
     except (BeingTrained, RunExists) as error:  # another process trains it, or has just made it
         return Outcome("busy", error.message)
     except KeyboardInterrupt:
@@ -249,12 +243,10 @@ def _check_worker(context: WorkerContext) -> None:
     directory, the comparison's versions, or its plug-ins with the same content.
     """
     if not context.marker.exists():
-        raise _Refused(
-            f"it does not see the runs directory of the comparison, {context.marker.parent}"
-        )
+        raise _Refused(f"its worker does not see the runs directory, {context.marker.parent}")
     if versions() != context.versions:
         raise _Refused(
-            f"it has {versions()}, and the comparison {context.versions}: install the same"
+            f"its worker has {versions()}, and the comparison {context.versions}: install the same"
         )
     for path, needed in context.plugins.items():
         if path not in loaded:

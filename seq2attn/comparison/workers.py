@@ -28,54 +28,39 @@ DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/
 
 
 class Workers:
-    """What runs the trials: `count` workers of executors that `make` makes."""
+    """What runs the trials: workers of executors that `make` makes, `count` trials at a time.
 
-    def __init__(self, make: Callable[[], Executor], count: int) -> None:
+    client: of a Dask cluster, whose workers come and go; None elsewhere. There, a `count` of None
+        is the number of workers.
+    """
+
+    def __init__(self, make: Callable[[], Executor], count: int | None, client: Any = None) -> None:
         self.make = make
         self.count = count
+        self.client = client
+        self.left_out: set[str] = set()
 
     def at_once(self) -> int:
         """Return how many trials can run at a time now."""
-        return self.count
+        return self.count or max(1, len(self._others()))  # 1: it waits for the first worker
 
-    def leave_out(self, worker: str) -> bool | None:
-        """Give no further trial to this worker, which has refused one. Returns whether there are
-        others; None if it cannot be left out.
+    def leave_out(self, worker: str) -> bool:
+        """Give no further trial to this worker, which has refused one. Return whether there are
+        others.
         """
-        return None
+        self.left_out.add(worker)
+        return bool(self._others())
 
     def place(self) -> dict[str, Any]:
         """Return the keywords of `Executor.submit` that keep a trial away from the workers that
         are left out.
         """
-        return {}
-
-
-class DaskWorkers(Workers):
-    """The workers of a Dask cluster, which come and go.
-
-    count: trials at a time; None: as many as there are workers.
-    """
-
-    def __init__(self, client: Any, count: int | None) -> None:
-        # pure would mean that equal calls have one result: a trial that is tried again would not
-        # run. 0 stands for None, see `at_once`
-        super().__init__(lambda: client.get_executor(pure=False), count or 0)
-        self.client = client
-        self.left_out: set[str] = set()
-
-    def at_once(self) -> int:
-        return self.count or max(1, len(self._others()))  # 1: it waits for the first worker
-
-    def leave_out(self, worker: str) -> bool | None:
-        self.left_out.add(worker)
-        return bool(self._others())
-
-    def place(self) -> dict[str, Any]:
-        return {"workers": self._others()} if self.left_out else {}
+        return {"workers": others} if self.left_out and (others := self._others()) else {}
 
     def _others(self) -> list[str]:
-        # Without a connection it has no workers to name; the trials' futures then say so.
+        """Return the workers of Dask's that are not left out; none without a connection, which the
+        trials' futures then say.
+        """
         with contextlib.suppress(Exception):
             return [worker for worker in self.client.nthreads() if worker not in self.left_out]
         return []
@@ -91,7 +76,9 @@ def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iter
     """
     if isinstance(executor, str):  # dask:ADDRESS
         with _dask_client(executor.removeprefix("dask:")) as client:
-            yield DaskWorkers(client, count)
+            # pure would mean that equal calls have one result: a trial that is tried again would
+            # not run
+            yield Workers(lambda: client.get_executor(pure=False), count, client)
     else:
         # (a caller in Python may give any `count`, such as -1)
         limit = max(1, min(count or available_cores(), trials))
