@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seq2attn.comparison.groups import Group
-    from seq2attn.comparison.results import Comparison
+    from seq2attn.comparison.results import Comparison, Group
     from seq2attn.plotting.style import Look
 
 Lines = Sequence[tuple["Group", "Look"]]
@@ -93,16 +92,8 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
             for step, value in trial.metrics.curve(curve):
                 values.setdefault(step, []).append(value)
         steps = sorted(values)
-        by_step = [values[step] for step in steps]
-        _band(panel, steps, list(map(min, by_step)), list(map(max, by_step)), look)
-        panel.plot(
-            steps,
-            list(map(median, by_step)),
-            look.dash,
-            color=look.colour,
-            label=group.label,
-            lw=1.6,
-        )
+        low, middle, high = ([of(values[step]) for step in steps] for of in (min, median, max))
+        _draw_line(panel, group, look, steps, middle, (low, high), lw=1.6)
     if curve == "loss":  # which falls by powers of ten
         logarithmic(panel)
     else:  # entropy
@@ -122,25 +113,12 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
         positions = [ticks[row.length_or_rate] + shift for row in group.main]
-        _band(panel, positions, column(group.main, "worst"), column(group.main, "best"), look)
         means = [row.mean for row in group.main]
-        panel.plot(
-            positions,
-            column(means, "value"),
-            look.dash,
-            color=look.colour,
-            marker=look.marker,
-            label=group.label,
-            lw=1.2,
-            ms=5,
-        )
-        panel.vlines(
-            positions,
-            column(means, "low"),
-            column(means, "high"),
-            color=look.colour,
-            lw=2.4,
-        )
+        seeds = column(group.main, "worst"), column(group.main, "best")
+        style = {"marker": look.marker, "lw": 1.2, "ms": 5}
+        _draw_line(panel, group, look, positions, column(means, "value"), seeds, **style)
+        ends = column(means, "low"), column(means, "high")
+        panel.vlines(positions, *ends, color=look.colour, lw=2.4)
     draw_lengths(panel, ticks, untrained, limit=12)  # 12 labels, as panels are narrow
     panel.set_xlabel("" if metric.of_file else "string length")
     # `draw_lengths` ends the axis at 1, as suits accuracy; an error rate (True) or an entropy
@@ -149,9 +127,15 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
         _start_at_zero(panel)
 
 
-def _band(panel: Axes, positions: Any, low: Any, high: Any, look: Look) -> None:
-    """Shade from low to high values, in a group's colour."""
-    panel.fill_between(positions, low, high, color=look.colour, alpha=0.15, lw=0)
+def _draw_line(
+    panel: Axes, group: Group, look: Look, x: Any, values: Any, band: Any, **style: Any
+) -> None:
+    """Draw a group's values at `x` as a line, in a band from the lowest to the highest seed.
+
+    band: the lowest and the highest values at `x`. style: of `Axes.plot`.
+    """
+    panel.fill_between(x, *band, color=look.colour, alpha=0.15, lw=0)
+    panel.plot(x, values, look.dash, color=look.colour, label=group.label, **style)
 
 
 def _start_at_zero(panel: Axes) -> None:

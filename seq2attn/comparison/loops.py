@@ -1,20 +1,26 @@
-"""Training loops of the user's own, as the trials of a comparison get them. Imports no torch."""
+"""Training loops of the user's own, as the trials of a comparison get them, with a checksum of what
+each does, by which a comparison notices that one was changed since its runs were made. Imports no
+torch.
+"""
 
 import contextlib
-import inspect
+import functools
+import hashlib
 import pickle
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from seq2attn.comparison.fingerprint import fingerprint
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text, quoted, short_path
 
 Train = Callable[[Any], object]
 """a function that trains the `NewModel` it is given"""
+_STANDARD = sysconfig.get_path("stdlib")  # the folder of Python's own library
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """Return the loops by name: those of a mapping, a single function by its own name, or of None
     no loop.
 
-    Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
-    sent to another process.
+    Raises `Seq2AttnError` for what cannot be called, and for a function that cannot be sent to
+    another process.
     """
     if train is None:
         return {}
@@ -54,7 +60,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}
     for name, function in functions.items():
-        if not _takes_a_model(function):
+        if not callable(function):
             raise Seq2AttnError(
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
@@ -63,40 +69,130 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     return loops
 
 
-def _takes_a_model(function: Any) -> bool:
-    """Return True if it can be called with one argument."""
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _pickled(function: Train) -> bytes:
     """Return a function as bytes for other processes: its name if they can import it, otherwise its
-    code itself, which needs the package cloudpickle.
+    code, which needs the package cloudpickle. Without that package, a function of a script goes by
+    its name, too: workers of this machine import the script.
 
-    Without that package, a function of a script goes by its name, too. Raises `Seq2AttnError` for
-    one that then cannot be sent: of a notebook, a lambda, or inside another function.
+    Raises `Seq2AttnError` for a function that cannot be sent, as without cloudpickle one of a
+    notebook, a lambda, or one inside another function.
     """
-    is_of_main = getattr(function, "__module__", "") == "__main__"  # a notebook, or a script
-    by_name = b""
-    # a script has a file, which workers of this machine import, too; a notebook has none
-    if not is_of_main or hasattr(sys.modules["__main__"], "__file__"):
-        # a function inside a function, or a lambda, cannot be imported
-        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError):
-            by_name = pickle.dumps(function)
-    if by_name and not is_of_main:
-        return by_name
-    # the code itself, of a script's function too: workers of other machines cannot import a script
     try:
-        import cloudpickle
+        import cloudpickle as pickler
     except ImportError:
-        if by_name:
-            return by_name
+        pickler = pickle
+    name = getattr(function, "__name__", function)
+    is_of_notebook = getattr(function, "__module__", "") == "__main__" and not hasattr(
+        sys.modules["__main__"], "__file__"
+    )
+    try:
+        if is_of_notebook and pickler is pickle:
+            raise pickle.PicklingError(f"{name} is in no file")
+        return bytes(pickler.dumps(function))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise Seq2AttnError(
-            f"train: {getattr(function, '__name__', function)} can only be given to other "
-            "processes with the package cloudpickle",
-            hint="pip install cloudpickle, or put the function into a file and import it.",
+            f"train: {name} cannot be given to other processes: {error}",
+            hint="Put the function into a file and import it, or: pip install cloudpickle",
         ) from None
-    return bytes(cloudpickle.dumps(function))
+
+
+# ---- what a function does ----
+
+
+def fingerprint(function: Any) -> str:
+    """Return a checksum of a function and of what it uses: the variables around it, and the
+    functions, classes, modules and values of the user's files that its code names.
+
+    A run keeps the checksum of the loop that trained it, and is not continued by another loop. Of a
+    library, only the names count. Another version of Python gives another checksum, since its
+    bytecode is different.
+    """
+    checksum = hashlib.blake2b(digest_size=4)  # short, since messages show it
+    waiting = [function]
+    # what was taken apart already, by its `id`, as the user's own may refer to each other in
+    # circles; it is kept, or something else would get its `id`
+    seen: dict[int, Any] = {}
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        parts = _parts(value)
+        if parts is None:
+            checksum.update(_text(value).encode())
+        else:
+            seen[id(value)] = value
+            waiting += parts
+    return checksum.hexdigest()
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    """Return what a value consists of: the members of a container, and of the user's own functions,
+    classes, modules and objects all that they use; None of anything else, of which the text counts.
+    """
+    named = isinstance(value, FunctionType | type | ModuleType)
+    parts: Iterable[Any] | None = None
+    if isinstance(value, functools.partial):
+        parts = value.func, value.args, value.keywords
+    elif isinstance(value, MethodType):
+        parts = value.__func__, value.__self__
+    elif isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list | tuple):
+        parts = value
+    elif isinstance(value, set | frozenset):  # whose order differs from one process to the next
+        parts = sorted(value, key=repr)
+    elif isinstance(value, CodeType):  # `_used_by_function` has what is in it
+        parts = ()
+    elif _is_users(value if named else type(value)):
+        if isinstance(value, FunctionType):
+            parts = _used_by_function(value)
+        elif named:
+            parts = _members(value)
+        else:
+            parts = type(value), getattr(value, "__dict__", {})
+    return parts
+
+
+def _text(value: Any) -> str:
+    """Return a value as text, such as an array's numbers: of a function, class or module its name;
+    its type where the text is an address.
+    """
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    text = repr(name or value)
+    return repr(type(value)) if " at 0x" in text else text
+
+
+def _is_users(value: Any) -> bool:
+    """Return whether a function, class or module is of the user's files, or of a notebook."""
+    name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    if name.partition(".")[0] == "seq2attn" or name in sys.builtin_module_names:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None) or ""  # none: a notebook
+    return not ("site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD))
+
+
+def _members(value: type | ModuleType) -> list[Any]:
+    """Return what a class or module of the user's defines, and the classes that it extends."""
+    parts: list[Any] = [*getattr(value, "__bases__", ())]
+    for name, member in vars(value).items():
+        # of names such as `__doc__` and `__call__`, only those of methods compute anything
+        if not name.startswith("__") or isinstance(member, FunctionType):
+            # a class method or static method (`__func__`) or property (`fget`) hides its function
+            parts.append(getattr(member, "__func__", getattr(member, "fget", member)))
+    return parts
+
+
+def _used_by_function(function: FunctionType) -> list[Any]:
+    """Return what a function of the user's consists of: defaults, variables of enclosing functions,
+    bytecode, constants and names; and the global values that have these names.
+    """
+    parts: list[Any] = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it has no value yet
+            parts.append(cell.cell_contents)
+    codes = [function.__code__]
+    for code in codes:  # and those of the functions inside it, which are appended meanwhile
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        parts += [code.co_code, code.co_consts, code.co_names]
+        parts += map(function.__globals__.get, code.co_names)  # None: an attribute, or built in
+    return parts

@@ -1,24 +1,30 @@
-"""The results of an experiment, as tables for people and as flat records for programs."""
+"""What an experiment's trials measured, over seeds: summarised by group and ranked, as tables for
+people and as flat records for programs.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.trial import find_evaluation
 from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
-from seq2attn.results.evaluation import lines_left_out
-from seq2attn.results.metrics import METRICS
+from seq2attn.results.evaluation import Evaluation, lines_left_out
+from seq2attn.results.metrics import METRICS, Metric
 from seq2attn.results.rows import worst_place
+from seq2attn.results.statistics import SeedMean, mean_over_seeds
+from seq2attn.runs.logs import read_metrics
+from seq2attn.runs.records import Metrics
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
-ALL = (
+RANKING = (
     Number("rank"),
     Column("group"),
     Number("trials"),
@@ -26,6 +32,99 @@ ALL = (
     Number("behind the best", key="behind", form="+.3f"),
     Number("parameters", optional=True),
 )
+Place = tuple[str | None, int | None]
+"""a family of strings and their length; of all words of a file, None twice"""
+Values = Mapping[int, float]
+"""seed -> value of a metric"""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one run measured and logged."""
+
+    run: str
+    seed: int
+    evaluation: Evaluation
+    metrics: Metrics
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of all its parameters."""
+        return (self.evaluation.parameters or {}).get("total")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One group over its seeds, at one length of a family of strings, or by an error rate on all
+    words of a file.
+    """
+
+    family: str | None
+    length: int | None  # None: all words of the dev file
+    metric: str
+    samples: int  # strings or words
+    trained: bool
+    seeds: int
+    mean: SeedMean
+    sd: float | None
+    worst: float
+    worst_seed: int  # with the lowest value, or the highest error rate; the first on a tie
+    best: float
+    best_seed: int
+    difference: SeedMean | None
+    """from the baseline's values with the same seeds; None for the baseline itself"""
+    by_seed: Values
+
+    @property
+    def length_or_rate(self) -> int | str:
+        """The length, or the name of the error rate."""
+        return self.length or self.metric.upper().replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A group's position among all, by the metric's mean over the lengths."""
+
+    rank: int | None = None
+    """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
+    overall: SeedMean | None = None  # over seeds
+    behind: SeedMean | None = None
+    """difference from the best group, seed by seed, so on average not better; None for the best
+    itself, and without a common seed"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trials that differ only in their seed."""
+
+    label: str
+    values: Mapping[str, Any]  # what varies except the seed: config key -> value
+    score: str  # its score function, which decides its colour
+    baseline: str | None  # label of the group to compare with; None for the baseline itself
+    planned: int  # number of trials, some of which may not be done
+    trials: tuple[TrialResult, ...]
+    rows: tuple[Summary, ...]
+    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
+    """
+    ranked: Ranked = Ranked()
+
+    @property
+    def overall(self) -> dict[int, float]:
+        """Seed -> the mean of the comparison's metric over all families and lengths, or, of a file,
+        its one value. Other error rates do not count. A seed that lacks a value is left out.
+        """
+        rows = [row for row in self.rows if row.metric == self.rows[0].metric]
+        means = {}
+        for trial in self.trials:
+            values = [row.by_seed[trial.seed] for row in rows if trial.seed in row.by_seed]
+            if values and len(values) == len(rows):  # a diverged model may lack a value
+                means[trial.seed] = statistics.fmean(values)
+        return means
+
+    @property
+    def main(self) -> list[Summary]:
+        """The rows of the first family: random strings, if they were measured."""
+        return [row for row in self.rows if row.family == self.rows[0].family]
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +139,7 @@ class Comparison(Tabular):
     stopped_by: int | None = None  #: the number of the signal that stopped it
     planned: int = 0  #: how many trials the experiment has
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    #: what the experiment set in every trial: config key -> value
+    #: what is the same in every trial: config key -> value
 
     @property
     def has_only_trained_lengths(self) -> bool:
@@ -69,13 +168,8 @@ class Comparison(Tabular):
             Number("best", optional=True),
             Number("difference", form="+.3f"),
         ]
-        rows = []
-        worst = {}  # (family, length) -> the value of the worst seed, as a note shows it
-        for row in group.rows:
-            label = f"{row.length_or_rate}{'' if row.trained else '*'}"
-            rows.append({**vars(row), "length_or_rate": label})
-            if row.length:  # an error rate has none
-                worst[row.family, row.length] = row.worst
+        # (family, length) -> the value of the worst seed; an error rate has no length
+        worst = {(row.family, row.length): row.worst for row in group.rows if row.length}
         notes = []
         place = worst_place(worst)  # None if no family is worse than another, as with one alone
         # of a metric such as entropy, neither lower nor higher is better: no family is the worst
@@ -84,7 +178,7 @@ class Comparison(Tabular):
             notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
-        return Table.of_records(rows, columns, title, notes)
+        return Table.of_records(self._records(group), columns, title, notes)
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
@@ -94,13 +188,10 @@ class Comparison(Tabular):
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
-            row = {
-                "group": group.label,
-                "trials": f"{len(group.trials)} of {group.planned}",
-                "parameters": group.trials[0].parameters,
-                **vars(group.ranked),
-            }
-            rows.append(row)
+            trials = f"{len(group.trials)} of {group.planned}"
+            parameters = group.trials[0].parameters
+            of_group = {"group": group.label, "trials": trials, "parameters": parameters}
+            rows.append({**of_group, **vars(group.ranked)})
         notes = [self._verdict(), NOTE]
         if self.failed:
             # how many failed, then a line for each
@@ -113,7 +204,7 @@ class Comparison(Tabular):
             notes.append("* never seen in training")
         notes += self._left_out()
         title = f"{self.name}: {METRICS[self.metric].heading}"
-        return Table.of_records(rows, ALL, title, notes)
+        return Table.of_records(rows, RANKING, title, notes)
 
     def paper_table(self) -> Table:
         """Return a table for a paper: each group's mean over seeds at each length, or of each error
@@ -125,31 +216,20 @@ class Comparison(Tabular):
             Column("group"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("seeds", form="d"),
-            Number("n"),
+            Number("n", key="samples"),
             Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),
             Number("difference", form=f"+{form}"),
-            Column("p", form=".2g"),
+            Column("p", key="p_value", form=".2g"),
         ]
-        rows = []
-        for group in self.groups:
-            for row in group.rows:
-                if row.metric == "cut_off":
-                    continue  # says how the model fails; papers report WER and SER
-                about = {
-                    "group": group.label,
-                    "length_or_rate": str(row.length_or_rate),
-                    "n": group.trials[0].evaluation.rows[0].samples,  # the same in every row
-                    "p": row.difference and row.difference.p_value,
-                }
-                rows.append({**vars(row), **about})
+        rows = [row for group in self.groups for row in self._records(group)]
+        # how often the model was cut off says how it fails; papers report WER and SER
+        rows = [row for row in rows if row["metric"] != "cut_off"]
         text = "means over seeds with 95 % intervals (Student's); n: words or strings"
         notes = [f"{metric.heading}: {text}"]
-        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
-        if baselines:
-            names = ", ".join(map(str, baselines))
+        if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
+            names = ", ".join(baselines)
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        notes += self._left_out()
-        return Table.of_records(rows, columns, self.name, notes)
+        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
 
     def _left_out(self) -> list[str]:
         """Return sentences on malformed lines of the dev files, which all trials of a group read
@@ -161,20 +241,29 @@ class Comparison(Tabular):
         """Return sentences that say which group is the best, and whether these seeds show it."""
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
-        best, near = [], []
-        for group in self.groups:
-            if group.ranked.rank == 1:
-                best.append(group.label)
-            elif group.ranked.not_worse_than_best:
-                near.append(group.label)
+        best = [group.label for group in self.groups if group.ranked.rank == 1]
         if not best:
             return "These numbers have no best: neither more nor less is better."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
-            verdict += " With one seed each, the order may be chance; more seeds would show it."
-        elif near:
+            return (
+                f"{verdict} With one seed each, the order may be chance; more seeds would show it."
+            )
+        near = [group.label for group in self.groups if self._may_be_best(group.ranked)]
+        if near:
             verdict += f" These seeds do not show that it is better than {', '.join(near)}."
         return verdict
+
+    def _may_be_best(self, ranked: Ranked) -> bool:
+        """Return True if these seeds leave open that a group, not itself the best, is as good: the
+        interval of its difference contains 0, or there is none.
+        """
+        if ranked.rank in (1, None):
+            return False
+        behind = ranked.behind
+        if behind is None or behind.low is None or behind.high is None:
+            return True
+        return behind.low <= 0 if METRICS[self.metric].lower_is_better else behind.high >= 0
 
     def failure(self) -> Seq2AttnError:
         """Return an error that lists the trials that failed."""
@@ -193,23 +282,29 @@ class Comparison(Tabular):
         """Return one table for programs: a row for each group, family of strings and length, or
         error rate of a file, over seeds.
         """
-        rows = []
-        for group in self.groups:
-            for row in group.rows:
-                difference = row.difference
-                record = {
-                    **self._about(group),
-                    **vars(row),
-                    "effect_size": difference and difference.effect_size,
-                    "p_value": difference and difference.p_value,
-                    "baseline": group.baseline,
-                    **vars(group.ranked),
-                    "parameters": group.trials[0].parameters,
-                }
-                del record["by_seed"]  # not a flat value; `trial_records` has these numbers
-                del record["not_worse_than_best"]  # follows from `behind`
-                rows.append(record)
+        rows = [row for group in self.groups for row in self._records(group)]
+        for row in rows:
+            del row["length_or_rate"]  # for people
+            del row["by_seed"]  # not a flat value; `trial_records` has these numbers
         return Table.of_records(rows)
+
+    def _records(self, group: Group) -> list[dict[str, Any]]:
+        """Return all that tables show of each row of a group."""
+        records = []
+        for row in group.rows:
+            difference = row.difference
+            record = {
+                **self._about(group),
+                "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
+                **vars(row),
+                "effect_size": difference and difference.effect_size,
+                "p_value": difference and difference.p_value,
+                "baseline": group.baseline,
+                **vars(group.ranked),
+                "parameters": group.trials[0].parameters,
+            }
+            records.append(record)
+        return records
 
     def trial_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each trial, family of strings, length and metric: a row of the
@@ -218,12 +313,8 @@ class Comparison(Tabular):
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {
-                    "run": trial.run,
-                    **self._about(group),
-                    "seed": trial.seed,
-                    "parameters": trial.parameters,
-                }
+                about = {"run": trial.run, **self._about(group), "seed": trial.seed}
+                about["parameters"] = trial.parameters
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
@@ -251,7 +342,120 @@ class Comparison(Tabular):
         }
 
 
+# ---- from the runs' files ----
+
+
 def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done."""
-    groups = read_groups(plan)
-    return Comparison(plan.name, plan.metric, groups, planned=len(plan.trials), fixed=plan.fixed)
+    results: dict[str, list[TrialResult]] = {}
+    for trial in plan.trials:
+        saved = find_evaluation(trial)
+        if saved is not None:
+            result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
+            results.setdefault(trial.group, []).append(result)
+    planned = plan.groups
+    groups = []
+    for label, trials in results.items():
+        baseline = plan.baselines[label]
+        others = [] if baseline == label else results.get(baseline, [])
+        group = Group(
+            label=label,
+            values=planned[label][0].values,  # those of all its trials
+            score=planned[label][0].config.score_name,
+            baseline=None if baseline == label else baseline,
+            planned=len(planned[label]),
+            trials=tuple(trials),
+            rows=tuple(_summaries(plan.metric, trials, others)),
+        )
+        groups.append(group)
+    metric = METRICS[plan.metric]
+    if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
+        ranks = rank({group.label: group.overall for group in groups}, metric)
+        # one that lacks values has no rank: it stays as it is
+        groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
+    return Comparison(
+        plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
+    )
+
+
+def _summaries(
+    metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
+) -> Iterator[Summary]:
+    """Yield a group's row over its seeds for each family and length; if the metric is an error rate
+    of a file, one row for each of these rates instead, that of `metric_name` first.
+
+    trials: those of the group. baseline: those of the group to compare with; none for the baseline
+    itself.
+    """
+    names = [metric_name]
+    if METRICS[metric_name].of_file:
+        shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
+        names = list(dict.fromkeys(names + shown))  # each once
+    # alike in all trials of a group, which have one config but for the seed
+    measured = {(row.family, row.length): row for row in trials[0].evaluation.rows}
+    for name in names:
+        metric = METRICS[name]
+        others = _by_seed(name, baseline)
+        for place, values in _by_seed(name, trials).items():  # place: (family, length)
+            # the interval is cut to what is possible: a metric has values from 0 to `largest`
+            mean = mean_over_seeds(values.values(), 0.0, metric.largest)
+            worst_seed = min(values, key=values.__getitem__)
+            best_seed = max(values, key=values.__getitem__)
+            if metric.lower_is_better:
+                worst_seed, best_seed = best_seed, worst_seed
+            yield Summary(
+                *place,
+                metric=name,
+                samples=measured[place].samples,
+                trained=measured[place].trained,
+                seeds=mean.count,
+                mean=mean,
+                sd=mean.deviation,
+                worst=values[worst_seed],
+                worst_seed=worst_seed,
+                best=values[best_seed],
+                best_seed=best_seed,
+                difference=_difference(values, others.get(place, {}), metric),
+                by_seed=values,
+            )
+
+
+def _by_seed(metric: str, trials: Sequence[TrialResult]) -> dict[Place, dict[int, float]]:
+    """Return what trials measured of a metric: for each family and length the value by seed."""
+    values: dict[Place, dict[int, float]] = {}
+    for trial in trials:
+        for row in trial.evaluation.rows:
+            if row.metric == metric:
+                values.setdefault((row.family, row.length), {})[trial.seed] = row.value
+    return values
+
+
+def rank(values: Mapping[str, Values], metric: Metric) -> dict[str, Ranked]:
+    """Return the ranks of groups by their labels, the best first. A group without values has none.
+
+    values: label -> seed -> the value of the metric, of which either lower or higher is better.
+    """
+    means = {
+        group: mean_over_seeds(by_seed.values(), 0.0, metric.largest)
+        for group, by_seed in values.items()
+        if by_seed
+    }
+    order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
+    values_in_order = [means[group].value for group in order]
+    ranks = {}
+    for group in order:
+        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        ranks[group] = Ranked(
+            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
+            overall=means[group],
+            behind=_difference(values[group], of_best, metric),
+        )
+    return ranks
+
+
+def _difference(values: Values, others: Values, metric: Metric) -> SeedMean | None:
+    """Return the mean difference of values from `others` with the same seed; None without a common
+    seed.
+    """
+    differences = [value - others[seed] for seed, value in values.items() if seed in others]
+    return mean_over_seeds(differences, -metric.largest, metric.largest) if differences else None
