@@ -204,9 +204,9 @@ def test_an_ensemble_on_pairs(cli, run):
 
 def test_a_table_on_a_terminal(cli, run):
     done = cli("eval words --data test.tsv", terminal=True)
-    assert "words on test.tsv: 4 words" in done.out
-    assert "word error rate" in done.out
-    assert "symbol error rate" in done.out
+    assert "error rates on test.tsv" in done.out
+    assert re.search("words +4 ", done.out)
+    assert re.search("run +n +WER, % +SER, % +CUT OFF, %", done.out)
 
 
 # ---- predict ----

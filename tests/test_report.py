@@ -18,7 +18,7 @@ from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import check_config
 from seq2attn.files import write_json
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
 
 BLANK = pytest.mark.usefixtures("blank_figures")

@@ -30,14 +30,13 @@ from seq2attn.cli.outputs import (
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.evaluation import Evaluation, side_by_side
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
     paired_table,
     paper_table,
-    side_by_side,
 )
 from seq2attn.runs.logs import save_evaluation
 
@@ -93,7 +92,7 @@ chance: by McNemar's exact test, or where lines are counted by a permutation tes
 since the lines of a source share an answer.
 
 --families measures other kinds of strings than random ones, such as one letter repeated, and
-prints exact match by family and length. --errors writes each wrong answer next to the right
+prints a row for each family and length. --errors writes each wrong answer next to the right
 one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
 was added.
 
@@ -206,16 +205,11 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
         Table.of_records(_records(measured)).show()
-    elif len(measured) > 1:
-        for table in side_by_side(measured):
-            table.show()
     else:
-        ((name, evaluation),) = measured.items()
-        # of a file, the title of the table of error rates names the run
-        title = name if evaluation.data else ""
         if as_ensemble:
-            title = f"ensemble of {name} (probabilities averaged)"
-        for table in evaluation.tables(title):
+            ((name, evaluation),) = measured.items()
+            measured = {f"ensemble of {name} (probabilities averaged)": evaluation}
+        for table in side_by_side(measured):
             table.show()
 
 

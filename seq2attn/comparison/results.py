@@ -14,8 +14,7 @@ from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.evaluation import Evaluation, lines_left_out
-from seq2attn.results.metrics import METRICS, Metric
-from seq2attn.results.rows import worst_place
+from seq2attn.results.metrics import METRICS, Metric, Place, worst_note
 from seq2attn.results.statistics import SeedMean, mean_over_seeds
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
@@ -32,8 +31,6 @@ RANKING = (
     Number("behind the best", key="behind", form="+.3f"),
     Number("parameters", optional=True),
 )
-Place = tuple[str | None, int | None]
-"""a family of strings and their length; of all words of a file, None twice"""
 Values = Mapping[int, float]
 """seed -> value of a metric"""
 
@@ -168,14 +165,10 @@ class Comparison(Tabular):
             Number("best", optional=True),
             Number("difference", form="+.3f"),
         ]
-        # (family, length) -> the value of the worst seed; an error rate has no length
-        worst = {(row.family, row.length): row.worst for row in group.rows if row.length}
-        notes = []
-        place = worst_place(worst)  # None if no family is worse than another, as with one alone
         # of a metric such as entropy, neither lower nor higher is better: no family is the worst
-        if place and metric.lower_is_better is not None:
-            family, length = place
-            notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")
+        notes = []
+        if metric.lower_is_better is not None:
+            notes = worst_note({(row.family, row.length): row.worst for row in group.rows})
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
         return Table.of_records(self._records(group), columns, title, notes)
@@ -392,7 +385,7 @@ def _summaries(
         shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
         names = list(dict.fromkeys(names + shown))  # each once
     # alike in all trials of a group, which have one config but for the seed
-    measured = {(row.family, row.length): row for row in trials[0].evaluation.rows}
+    measured = {row.place: row for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]
         others = _by_seed(name, baseline)
@@ -426,7 +419,7 @@ def _by_seed(metric: str, trials: Sequence[TrialResult]) -> dict[Place, dict[int
     for trial in trials:
         for row in trial.evaluation.rows:
             if row.metric == metric:
-                values.setdefault((row.family, row.length), {})[trial.seed] = row.value
+                values.setdefault(row.place, {})[trial.seed] = row.value
     return values
 
 

@@ -27,7 +27,7 @@ from seq2attn.plotting.curves import (
     curves_figure,
 )
 from seq2attn.plotting.style import svg
-from seq2attn.results.tables import side_by_side
+from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
 from seq2attn.text import first_of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
-DRAWN_AT_ONCE = 50_000  # sources drawn together, those of several resamples
+DRAWN_AT_ONCE = 10  # resamples
 DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
@@ -62,16 +62,14 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     random = numpy.random.default_rng(seed)
     numbers = numpy.array([parts, wholes], dtype=float)  # (2, N)
     count = numbers.shape[1]
+    # how often each source was drawn in R resamples is counted in one call, where the numbers of
+    # the sources of resample r begin at r * N
+    begin = count * numpy.arange(DRAWN_AT_ONCE)[:, None]  # (R, 1)
     sums = []
-    at_once = max(1, DRAWN_AT_ONCE // count)
-    for first in range(0, RESAMPLES, at_once):
-        resamples = min(at_once, RESAMPLES - first)
-        drawn = random.integers(count, size=(resamples, count))  # the sources of each resample
-        # (resamples, N) how often each was drawn: counted in one call, where the numbers of the
-        # sources of resample r begin at r * N
-        drawn += count * numpy.arange(resamples)[:, None]
-        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        sums.append(numbers @ times.T)  # (2, resamples)
+    for _ in range(RESAMPLES // DRAWN_AT_ONCE):
+        drawn = begin + random.integers(count, size=(DRAWN_AT_ONCE, count))  # (R, N)
+        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # (R, N)
+        sums.append(numbers @ times.T)  # (2, R)
     part, whole = numpy.concatenate(sums, axis=1)
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)

@@ -5,57 +5,11 @@ from itertools import combinations
 
 from seq2attn.display.table import Column, Number, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation, length_label, lines_left_out, untrained_note
-from seq2attn.results.metrics import METRICS
-from seq2attn.results.rows import FamilyLength, Row
+from seq2attn.results.evaluation import Evaluation, length_table, lines_left_out
 
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
 """the first line of a file of wrong answers"""
-
-
-def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
-    """Return tables of several evaluations, by the name of their run: of pairs the error rates, a
-    row for each run; and exact match, a row for each length and a column for each run.
-    """
-    of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
-    tables = [_rates_table(of_files)] if of_files else []
-    return [*tables, _accuracy_table(evaluations, "--json has every measure")]
-
-
-def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """Return the error rates of evaluations on files of pairs, a row for each run."""
-    columns = [Column("run"), Number("words")]
-    metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
-    columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
-    rows = []
-    for name, one in evaluations.items():
-        rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
-    files = {one.data["name"] for one in evaluations.values() if one.data}
-    return Table(columns, rows, f"error rates on {', '.join(sorted(files))}")
-
-
-def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
-    """Return exact match: a column for each evaluation, by the name of its run, and a row for each
-    family and length that any of them has. notes: lines below the table.
-    """
-    places: dict[FamilyLength, Row] = {}
-    for one in evaluations.values():
-        for row in one.by_length("exact_match"):
-            places.setdefault((row.family, row.length or 0), row)  # these rows have a length
-    rows = []
-    # by length; families of one length stay in their order
-    for (family, length), row in sorted(places.items(), key=lambda item: item[0][1]):
-        cells = [one.get("exact_match", length, family) for one in evaluations.values()]
-        rows.append([length_label(row), family, *cells])
-    families = {family for family, _ in places}
-    # without a heading, only programs see the column of the only family
-    columns = [Number("length"), Column("family" if len(families) > 1 else "")]
-    columns += map(Column, evaluations)
-    left_out = lines_left_out(evaluations.values())
-    return Table(
-        columns, rows, "exact match", [*untrained_note(places.values()), *notes, *left_out]
-    )
 
 
 def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -106,7 +60,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     if baseline.get("wer") is None:  # measured on strings that a task draws
         count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
         trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
-        return _accuracy_table(evaluations, count, *trained)
+        return length_table(evaluations, [count, *trained])
     columns = [Column("run"), Number("seed", form="d"), Number("n")]
     columns += [Number(f"{rate}, %", form=".1%") for rate in ("WER", "SER")]
     columns += [Number("difference", form="+.1%"), Column("p", form=".2g")]
