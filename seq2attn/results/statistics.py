@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
 DRAWN_AT_ONCE = 10  # resamples
-DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
 class Estimate(NamedTuple):
@@ -78,48 +76,29 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test, given how many words only the first of
-    two models got right, and how many only the second.
-
-    If both models are equally good, each such word is a fair coin; words that both got right, or
-    neither, say nothing (McNemar 1947; exact form: Edwards 1948).
-    """
-    count = only_first + only_second
-    tail = 0  # in how many ways the coins show at most as many heads as the smaller number
-    ways = 1  # in which they show k heads, a binomial coefficient: exact, as Python's integers are
-    for k in range(min(only_first, only_second) + 1):
-        tail += ways
-        ways = ways * (count - k) // (k + 1)
-    return min(1.0, 2 * tail / 2**count)
-
-
 def sign_flips(differences: Iterable[int]) -> float:
-    """Return the two-sided p-value of a permutation test of two models (Fisher 1935).
+    """Return the two-sided p-value of the exact permutation test of two models (Fisher 1935).
 
     differences: a number for each source, such as how many more of its lines the first model got
     right than the second.
 
-    If both models are equally good, each difference could as well have the other sign. So signs are
-    drawn `DRAWS` times, always the same ones: p is how often their sum is as far from 0 as that of
-    the given differences. Where all are equally large, McNemar's exact test says this without
-    drawing.
+    If both models are equally good, each difference could as well have the other sign: p is the
+    share of all choices of signs whose sum is as far from 0 as that of the given differences. Where
+    all are equally large, this is McNemar's exact test (McNemar 1947; exact form: Edwards 1948).
     """
     import numpy
 
     differing = [difference for difference in differences if difference]
-    sizes = Counter(map(abs, differing))
-    if len(sizes) <= 1:  # all are equally large; or there is none, and p is 1
-        first = sum(difference > 0 for difference in differing)
-        return mcnemar(first, len(differing) - first)
-    random = numpy.random.default_rng(0)
-    totals = numpy.zeros(DRAWS, dtype=int)
-    for size, count in sorted(sizes.items()):  # sorted, so that p does not depend on their order
-        positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
-        totals += size * (2 * positive - count)
-    # how often they are as far from 0 as the given signs are
-    as_far = int((abs(totals) >= abs(sum(differing))).sum())
-    return (1 + as_far) / (1 + DRAWS)  # the given signs are one more draw
+    total = sum(map(abs, differing))
+    # the share of the choices in which the positive differences sum to k, for k from 0 to `total`
+    shares = numpy.zeros(total + 1)
+    shares[0] = 1.0
+    for difference in differing:
+        shares /= 2  # half of the choices have it negative, and in the others it is added
+        size = abs(difference)
+        shares[size:] += shares[:-size].copy()
+    sums = 2 * numpy.arange(total + 1) - total
+    return min(1.0, float(shares[abs(sums) >= abs(sum(differing))].sum()))
 
 
 def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
