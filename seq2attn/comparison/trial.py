@@ -328,7 +328,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
 def _measure(trial: Trial, context: WorkerContext) -> None:
     """Measure the trained run as the trial says, on its dev file if it has one, and save that."""
-    from seq2attn.analysis.ledger import parameter_ledger
+    from seq2attn.analysis.costs import parameter_ledger
     from seq2attn.inference.trained_model import load_run
 
     run = trial.run

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.analysis.ledger import parameter_ledger
+from seq2attn.analysis.costs import parameter_ledger
 from seq2attn.build import build_model, build_task
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan

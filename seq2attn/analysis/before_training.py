@@ -1,5 +1,5 @@
-"""Attention over random queries and keys, before any training: the variance of scores, saturation
-and entropy of weights, and the gradient of the largest.
+"""Attention before any training: over random queries and keys, the variance of scores, saturation
+and entropy of weights, and the gradient of the largest; and the windows as pictures.
 """
 
 import math
@@ -15,10 +15,12 @@ from seq2attn.analysis import Analysis, column
 from seq2attn.data.batches import generator
 from seq2attn.inference.evaluation import attention_entropy
 from seq2attn.model.scores import Dot, Score
+from seq2attn.model.windows import LocalM, LocalP, View
 from seq2attn.parts import SCORES
 
 BLOCK = 2**20  # numbers drawn at once
 SATURATED = 0.99
+SHADES = " ░▒▓█"
 DRAWN = 2**21  # numbers for an expected entropy, which is then right to about 0.001
 
 
@@ -92,8 +94,6 @@ class VarianceRow:
 
     score: str
     width: int = column("D")
-    mean: float = column("mean", ".4g")
-    mean_theory: float | None = column("expected mean", ".4g")
     variance: float = column("variance", ".5g")
     variance_error: float = column("±", ".2g")
     """standard error of the measured variance"""
@@ -122,12 +122,10 @@ def score_variance(
         # the variance of the squares: m4 - m2^2, of the central moments of the scores
         spread = (squares - squares.mean()).square().mean()
         error = float((spread / samples).sqrt())
-        mean_theory, theory = theoretical_moments(score, width, components)
+        theory = theoretical_variance(score, width, components)
         row = VarianceRow(
             score=name,
             width=width,
-            mean=float(values.mean()),
-            mean_theory=mean_theory,
             variance=variance,
             variance_error=error,
             variance_theory=theory,
@@ -139,17 +137,14 @@ def score_variance(
 
 
 @torch.no_grad()
-def theoretical_moments(
-    score: Score, width: int, components: Components
-) -> tuple[float | None, float | None]:
-    """Return the mean and variance of a multiplicative score by the formula of `score_variance`; of
-    others, None twice.
+def theoretical_variance(score: Score, width: int, components: Components) -> float | None:
+    """Return the variance of a multiplicative score by the formula of `score_variance`; of others,
+    None.
     """
     if not isinstance(score, Dot):  # the base class of multiplicative scores
-        return None, None
+        return None
     # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
-    mean = components.query_mean * components.key_mean * matrix.sum()
     query_variance = components.query_sd**2
     key_variance = components.key_sd**2
     variance = (
@@ -157,7 +152,7 @@ def theoretical_moments(
         + query_variance * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
         + key_variance * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
     )
-    return float(mean), float(variance)
+    return float(variance)
 
 
 # ---- saturation, entropy ----
@@ -289,3 +284,55 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         )
         rows.append(row)
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
+
+
+# ---- windows ----
+
+
+@dataclass(frozen=True)
+class MaskRow:
+    """One window at one of L output positions."""
+
+    mask: str
+    t: int = column("t")
+    centre: float | None = column("centre", ".3g")
+    """p_t; None for `global`"""
+    picture: str = column("source positions")
+    """the factors in shades of grey"""
+    factors: tuple[float, ...] = column("")
+    """of S source positions: 0 outside the window, inside it what the weight is multiplied by"""
+
+
+def window_masks(source: int, target: int, radius: int) -> Analysis:
+    """Compute the windows `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al.
+    2015, section 3.2), as the model has them: a row for each window and output position.
+
+    source, target: the lengths S and L. radius: how many positions a window reaches to each side of
+    its centre. local_p learns its centres; here they sweep evenly from the last source position to
+    the first.
+    """
+    t = torch.arange(target)
+    last = source - 1
+    sweep = last * (target - 1 - t) / max(1, target - 1)
+    queries = torch.zeros(1, target, 1)  # local_m ignores them
+    inputs = queries, torch.tensor([source]), source, 0  # queries, lengths, S, the first t
+    sizes = 1, False  # queries of width 1, and sources without `<eos>`
+    # (LocalP draws parameters, which are not used here: the global random state stays as it was)
+    with torch.random.fork_rng(devices=[]):
+        learned = LocalP(*sizes, radius=radius)
+    windows = [
+        ("global", None, View(torch.ones(1, target, source))),
+        ("monotonic", t, LocalM(*sizes, radius=radius)(*inputs)),
+        ("reversed", last - t, LocalM(*sizes, radius=radius, centre="reversed")(*inputs)),
+        ("local_p", sweep, learned.around(sweep.view(1, -1, 1), source)),
+    ]
+    rows = []
+    for name, centres, (allowed, factor) in windows:
+        # without a factor, a window leaves the weights inside as they are
+        factors = allowed.float() if factor is None else allowed * factor  # (1, L, S)
+        for position, row in enumerate(factors[0].tolist()):
+            centre = None if centres is None else float(centres[position])
+            # one of five shades, 0 to 4; two characters for a position, so that it looks square
+            picture = "".join(2 * SHADES[round(4 * share)] for share in row)
+            rows.append(MaskRow(name, position, centre, picture, tuple(row)))
+    return Analysis({"source": source, "target": target, "radius": radius}, rows)
