@@ -117,21 +117,14 @@ def score_variance(
     for name, width in product(scores, widths):
         score = seeded_score(name, width, seed)
         values = random_scores(score, "variance", width, 1, samples, seed, components)
+        variance = float(values.var())
+        # of the squares the variance is m4 - m2^2, of the central moments of the scores
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
-        variance = float(squares.sum() / (samples - 1))
-        # the variance of the squares: m4 - m2^2, of the central moments of the scores
-        spread = (squares - squares.mean()).square().mean()
-        error = float((spread / samples).sqrt())
+        error = float(squares.std(correction=0)) / math.sqrt(samples)
         theory = theoretical_variance(score, width, components)
-        row = VarianceRow(
-            score=name,
-            width=width,
-            variance=variance,
-            variance_error=error,
-            variance_theory=theory,
-            # in standard errors; None without theory, or if all scores are equal (`none`)
-            deviation=(variance - theory) / error if theory is not None and error else None,
-        )
+        # in standard errors; None without theory, or if all scores are equal (`none`)
+        deviation = (variance - theory) / error if theory is not None and error else None
+        row = VarianceRow(name, width, variance, error, theory, deviation)
         rows.append(row)
     return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
 
@@ -145,12 +138,12 @@ def theoretical_variance(score: Score, width: int, components: Components) -> fl
         return None
     # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
-    query_variance = components.query_sd**2
-    key_variance = components.key_sd**2
+    of_rows, of_columns = matrix.sum(dim=1), matrix.sum(dim=0)  # 1 M, M 1
+    c = components
     variance = (
-        query_variance * key_variance * matrix.square().sum()
-        + query_variance * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
-        + key_variance * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
+        (c.query_sd * c.key_sd * matrix).square().sum()
+        + (c.query_sd * c.key_mean * of_columns).square().sum()
+        + (c.key_sd * c.query_mean * of_rows).square().sum()
     )
     return float(variance)
 
@@ -320,19 +313,24 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     # (LocalP draws parameters, which are not used here: the global random state stays as it was)
     with torch.random.fork_rng(devices=[]):
         learned = LocalP(*sizes, radius=radius)
+    monotonic = LocalM(*sizes, radius=radius)
+    backwards = LocalM(*sizes, radius=radius, centre="reversed")
     windows = [
-        ("global", None, View(torch.ones(1, target, source))),
-        ("monotonic", t, LocalM(*sizes, radius=radius)(*inputs)),
-        ("reversed", last - t, LocalM(*sizes, radius=radius, centre="reversed")(*inputs)),
-        ("local_p", sweep, learned.around(sweep.view(1, -1, 1), source)),
+        ("global", [None] * target, View(torch.ones(1, target, source))),
+        ("monotonic", t.tolist(), monotonic(*inputs)),
+        (
+            "reversed",
+            (last - t).tolist(),
+            LocalM(*sizes, radius=radius, centre="reversed")(*inputs),
+        ),
+        ("local_p", sweep.tolist(), learned.around(sweep.view(1, -1, 1), source)),
     ]
     rows = []
     for name, centres, (allowed, factor) in windows:
         # without a factor, a window leaves the weights inside as they are
         factors = allowed.float() if factor is None else allowed * factor  # (1, L, S)
         for position, row in enumerate(factors[0].tolist()):
-            centre = None if centres is None else float(centres[position])
             # one of five shades, 0 to 4; two characters for a position, so that it looks square
             picture = "".join(2 * SHADES[round(4 * share)] for share in row)
-            rows.append(MaskRow(name, position, centre, picture, tuple(row)))
+            rows.append(MaskRow(name, position, centres[position], picture, tuple(row)))
     return Analysis({"source": source, "target": target, "radius": radius}, rows)
