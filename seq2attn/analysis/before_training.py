@@ -307,23 +307,21 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     t = torch.arange(target)
     last = source - 1
     sweep = last * (target - 1 - t) / max(1, target - 1)
-    queries = torch.zeros(1, target, 1)  # local_m ignores them
-    inputs = queries, torch.tensor([source]), source, 0  # queries, lengths, S, the first t
     sizes = 1, False  # queries of width 1, and sources without `<eos>`
+
+    def local_m(centre: str) -> View:
+        queries = torch.zeros(1, target, 1)  # it ignores them
+        window = LocalM(*sizes, radius=radius, centre=centre)
+        return window(queries, torch.tensor([source]), source, 0)
+
     # (LocalP draws parameters, which are not used here: the global random state stays as it was)
     with torch.random.fork_rng(devices=[]):
-        learned = LocalP(*sizes, radius=radius)
-    monotonic = LocalM(*sizes, radius=radius)
-    backwards = LocalM(*sizes, radius=radius, centre="reversed")
+        local_p = LocalP(*sizes, radius=radius)
     windows = [
         ("global", [None] * target, View(torch.ones(1, target, source))),
-        ("monotonic", t.tolist(), monotonic(*inputs)),
-        (
-            "reversed",
-            (last - t).tolist(),
-            LocalM(*sizes, radius=radius, centre="reversed")(*inputs),
-        ),
-        ("local_p", sweep.tolist(), learned.around(sweep.view(1, -1, 1), source)),
+        ("monotonic", t.tolist(), local_m("monotonic")),
+        ("reversed", (last - t).tolist(), local_m("reversed")),
+        ("local_p", sweep.tolist(), local_p.around(sweep.view(1, -1, 1), source)),
     ]
     rows = []
     for name, centres, (allowed, factor) in windows:
