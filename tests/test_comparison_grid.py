@@ -40,13 +40,12 @@ task={},{max_length: 5} | [{}, {max_length: 5}]
 task.alphabet='a,b',no,0-9 | ["a,b", "no", "0-9"]
 seed=1-3,7,10-11 | [1, 2, 3, 7, 10, 11]
 evaluation.lengths=1-12,3-5 | ["1-12", "3-5"]
-training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.000464, 0.00215, 0.01]
+training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.0004642, 0.002154, 0.01]
 training.clip_norm=null,log:1.234..5.678:2 | [null, 1.234, 5.678]
 task.alphabet=log:1..2:3 | ["log:1..2:3"]
 training.learning_rate=log:.1..0.1003:4 | [0.1, 0.1001, 0.1002, 0.1003]
 model.hidden=log:1..4:7 | [1, 2, 3, 4]
-"""  # and its values: ranges are for whole numbers alone, `log:` for numbers; its ends stay as they
-# are, its digits are as many as tell them apart
+"""  # and its values: ranges are for whole numbers alone, `log:` for numbers
 
 
 @pytest.mark.parametrize("row", VARIED.strip().split("\n"))

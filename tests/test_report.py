@@ -249,7 +249,7 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     assert cli("report experiment") == (0, "report.html\n", "")
     assert "<title>Comparison: experiment (seq2attn)</title>" in Path("report.html").read_text()
     (work / "runs/experiment-dot-seed_2/status.json").unlink()
-    assert cli("report experiment.yaml --to missing.html") == (0, "missing.html\n", "")
+    assert cli("report experiment --to missing.html") == (0, "missing.html\n", "")
     assert (
         "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
     )

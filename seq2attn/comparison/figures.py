@@ -167,8 +167,8 @@ def _figure(
         draw(panel, list(zip(groups, styles, strict=True)))
         panel.tick_params(labelleft=True)  # which a shared axis has on the first panel only
         clean(panel, heading)
-        for line in panel.lines:
-            handles[line.get_label()] = line  # once for groups that several panels call alike
+        # once for groups that several panels call alike
+        handles |= {line.get_label(): line for line in panel.lines}
     figure.legend(
         handles.values(),
         handles.keys(),

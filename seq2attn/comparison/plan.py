@@ -21,7 +21,6 @@ from seq2attn.comparison.experiment import (
     TRAIN,
     Experiment,
     Settings,
-    compose_experiment,
 )
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import load_config
@@ -307,12 +306,8 @@ def load_plan(name: str, root: Path) -> Plan:
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """Return the plan of the comparison that `names` name: one name, of an experiment file or of a
-    comparison recorded in `root`, the runs directory. None for anything else, such as runs.
+    """Return the plan of the comparison that `names` name, one name, which is recorded in the runs
+    directory, `root`. None for anything else, such as runs.
     """
-    if len(names) != 1 or (root / names[0]).is_dir():  # several runs, or a run's directory
-        return None
-    (name,) = names
-    if name.lower().endswith((".yaml", ".yml")):
-        return make_plan(compose_experiment(Path(name)), root)
+    name = names[0] if len(names) == 1 else ""
     return load_plan(name, root) if (root / RECORD.format(name)).is_file() else None
