@@ -133,7 +133,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
             return future
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Stopping())
+        patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
         done = compare(cli, "--vary seed=1-2 --workers 1")
     assert done.code == 130
     assert done.out == ""

@@ -42,6 +42,7 @@ CURVES = {
     "entropy": "mean attention entropy over the trained lengths, nats",
 }
 COLUMNS = 3  # panels side by side
+SCORE = "model.attention.score"
 PANEL = (3.6, 3.0)  # inches
 WIDTH = 0.5  # of the distance between two lengths, over which groups stand side by side
 
@@ -50,19 +51,20 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that has data; return them by name: the curves that at least one trial
     logged, and the results.
     """
-    name = comparison.name
     groups = comparison.groups
     metric = METRICS[comparison.metric]
     panels = _panels(groups)
-    figures = {}
     trials = [trial for group in groups for trial in group.trials]
+    figures = {}
     for curve, label in CURVES.items():
         if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # one point is not a curve
-            title = f"{name}: median over seeds\nband: lowest to highest seed"
+            title = f"{comparison.name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
-        grey = "" if comparison.has_only_trained_lengths else "; grey: never seen in training"
-        title = f"{name}: mean over seeds with its 95 % interval\nband: worst to best seed{grey}"
+        title = f"{comparison.name}: mean over seeds with its 95 % interval\n"
+        title += "band: worst to best seed"
+        if not comparison.has_only_trained_lengths:
+            title += "; grey: never seen in training"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
     return figures
 
@@ -187,15 +189,10 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """
     panels: dict[str, list[Group]] = {}
     for group in groups:
-        in_label: list[str] = []
-        in_title: list[str] = []
-        for key, word in name_values(group.values).items():
-            if key in (CONFIG, "model.attention.score"):
-                in_label.append(word)
-            else:
-                in_title.append(word)
-        if not in_label:  # neither varies
-            in_label, in_title = in_title, []
-        label = ", ".join(in_label) or group.label  # its own if only the seed varies
-        panels.setdefault(", ".join(in_title), []).append(replace(group, label=label))
+        words = name_values(group.values)
+        in_label = [words.pop(key) for key in (CONFIG, SCORE) if key in words]
+        if not in_label:  # neither varies: its own label, that of the base config if only seeds do
+            in_label, words = [group.label], {}
+        shown = replace(group, label=", ".join(in_label))
+        panels.setdefault(", ".join(words.values()), []).append(shown)
     return panels

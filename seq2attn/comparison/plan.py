@@ -29,7 +29,7 @@ from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.results.metrics import METRICS
-from seq2attn.runs.create import LONGEST_NAME, run_word
+from seq2attn.runs.create import LONGEST_NAME, package_checksum, run_word
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
@@ -281,6 +281,40 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
             blocked.setdefault(reason, []).append(short_path(str(trial.run.path)))
     end = "choose another --name, or remove that"
     return [Problem("", f"{first_of(paths)}: {reason}; {end}") for reason, paths in blocked.items()]
+
+
+# ---- before the trials run ----
+
+
+def read_tasks(trials: Sequence[Trial]) -> list[str]:
+    """Read the files of the trials' tasks, and check that the tasks have the lengths and families
+    to be measured, before any trial runs; return what users should know about the files.
+    """
+    from seq2attn.build import load_task
+
+    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
+    for trial in trials:
+        evaluation = trial.config.evaluation
+        different[str((trial.config.task, evaluation, trial.families, trial.lengths))] = trial
+    notes: list[str] = []
+    for trial in different.values():
+        task = load_task(trial.config)
+        task.check_evaluation(trial.families, trial.lengths)
+        while_training = trial.config.evaluation
+        task.check_evaluation(while_training.families, while_training.lengths or ())
+        notes += task.notes
+    return list(dict.fromkeys(notes))
+
+
+def other_code(trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield a sentence if runs of these trials were made by other code of this package, whose
+    numbers may differ; nothing otherwise. A run that does not know its code (None) is not counted.
+    """
+    # checksums of those that have a run already
+    codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
+    others = sum(code not in (None, package_checksum()) for code in codes)
+    if others:
+        yield f"{others:,} of the runs were made by other code of seq2attn than this"
 
 
 # ---- the record in the runs directory ----

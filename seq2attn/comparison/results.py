@@ -4,7 +4,8 @@ people and as flat records for programs.
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +13,16 @@ from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import find_evaluation
 from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import RANDOM
 from seq2attn.results.evaluation import Evaluation, lines_left_out
-from seq2attn.results.metrics import METRICS, Metric, Place, worst_note
-from seq2attn.results.statistics import SeedMean, mean_over_seeds
+from seq2attn.results.metrics import METRICS, Place, worst_note
+from seq2attn.results.statistics import (
+    Ranked,
+    SeedMean,
+    Values,
+    mean_difference,
+    mean_over_seeds,
+    rank,
+)
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
 
@@ -31,8 +38,6 @@ RANKING = (
     Number("behind the best", key="behind", form="+.3f"),
     Number("parameters", optional=True),
 )
-Values = Mapping[int, float]
-"""seed -> value of a metric"""
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,6 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A group's position among all, by the metric's mean over the lengths."""
-
-    rank: int | None = None
-    """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
-    overall: SeedMean | None = None  # over seeds
-    behind: SeedMean | None = None
-    """difference from the best group, seed by seed, so on average not better; None for the best
-    itself, and without a common seed"""
-
-
-@dataclass(frozen=True)
 class Group:
     """The trials that differ only in their seed."""
 
@@ -103,19 +96,18 @@ class Group:
     rows: tuple[Summary, ...]
     """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
     """
-    ranked: Ranked = Ranked()
+    ranked: Ranked = field(default_factory=Ranked)
 
     @property
     def overall(self) -> dict[int, float]:
         """Seed -> the mean of the comparison's metric over all families and lengths, or, of a file,
         its one value. Other error rates do not count. A seed that lacks a value is left out.
         """
-        rows = [row for row in self.rows if row.metric == self.rows[0].metric]
+        rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
-        for trial in self.trials:
-            values = [row.by_seed[trial.seed] for row in rows if trial.seed in row.by_seed]
-            if values and len(values) == len(rows):  # a diverged model may lack a value
-                means[trial.seed] = statistics.fmean(values)
+        for seed in rows[0] if rows else ():
+            if all(seed in values for values in rows):  # a diverged model may lack a value
+                means[seed] = statistics.fmean(values[seed] for values in rows)
         return means
 
     @property
@@ -154,9 +146,8 @@ class Comparison(Tabular):
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            # if all strings are random (or words of a file: None), it has no heading, without which
-            # people do not see it
-            Column("" if families <= {RANDOM, None} else "family", key="family"),
+            # without a heading, people do not see the column of the only family
+            Column("family" if len(families) > 1 else "", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
@@ -171,7 +162,7 @@ class Comparison(Tabular):
             notes = worst_note({(row.family, row.length): row.worst for row in group.rows})
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
-        return Table.of_records(self._records(group), columns, title, notes)
+        return Table.of_records(self._records([group]), columns, title, notes)
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
@@ -214,9 +205,8 @@ class Comparison(Tabular):
             Number("difference", form=f"+{form}"),
             Column("p", key="p_value", form=".2g"),
         ]
-        rows = [row for group in self.groups for row in self._records(group)]
         # how often the model was cut off says how it fails; papers report WER and SER
-        rows = [row for row in rows if row["metric"] != "cut_off"]
+        rows = [row for row in self._records(self.groups) if row["metric"] != "cut_off"]
         text = "means over seeds with 95 % intervals (Student's); n: words or strings"
         notes = [f"{metric.heading}: {text}"]
         if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
@@ -225,38 +215,27 @@ class Comparison(Tabular):
         return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
 
     def _left_out(self) -> list[str]:
-        """Return sentences on malformed lines of the dev files, which all trials of a group read
-        alike.
-        """
+        """Return sentences on malformed lines of the dev files, alike in all trials of a group."""
         return lines_left_out(group.trials[0].evaluation for group in self.groups)
 
     def _verdict(self) -> str:
         """Return sentences that say which group is the best, and whether these seeds show it."""
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
-        best = [group.label for group in self.groups if group.ranked.rank == 1]
+        best, near = [], []
+        for group in self.groups:
+            if group.ranked.rank == 1:
+                best.append(group.label)
+            elif group.ranked.rank and group.ranked.may_be_best:
+                near.append(group.label)
         if not best:
             return "These numbers have no best: neither more nor less is better."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
-            return (
-                f"{verdict} With one seed each, the order may be chance; more seeds would show it."
-            )
-        near = [group.label for group in self.groups if self._may_be_best(group.ranked)]
-        if near:
+            verdict += " With one seed each, the order may be chance; more seeds would show it."
+        elif near:
             verdict += f" These seeds do not show that it is better than {', '.join(near)}."
         return verdict
-
-    def _may_be_best(self, ranked: Ranked) -> bool:
-        """Return True if these seeds leave open that a group, not itself the best, is as good: the
-        interval of its difference contains 0, or there is none.
-        """
-        if ranked.rank in (1, None):
-            return False
-        behind = ranked.behind
-        if behind is None or behind.low is None or behind.high is None:
-            return True
-        return behind.low <= 0 if METRICS[self.metric].lower_is_better else behind.high >= 0
 
     def failure(self) -> Seq2AttnError:
         """Return an error that lists the trials that failed."""
@@ -275,28 +254,30 @@ class Comparison(Tabular):
         """Return one table for programs: a row for each group, family of strings and length, or
         error rate of a file, over seeds.
         """
-        rows = [row for group in self.groups for row in self._records(group)]
+        rows = self._records(self.groups)
         for row in rows:
             del row["length_or_rate"]  # for people
             del row["by_seed"]  # not a flat value; `trial_records` has these numbers
         return Table.of_records(rows)
 
-    def _records(self, group: Group) -> list[dict[str, Any]]:
-        """Return all that tables show of each row of a group."""
+    def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
+        """Return all that tables show of each row of these groups."""
         records = []
-        for row in group.rows:
-            difference = row.difference
-            record = {
-                **self._about(group),
-                "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
-                **vars(row),
-                "effect_size": difference and difference.effect_size,
-                "p_value": difference and difference.p_value,
-                "baseline": group.baseline,
-                **vars(group.ranked),
-                "parameters": group.trials[0].parameters,
-            }
-            records.append(record)
+        for group in groups:
+            about = self._about(group)
+            for row in group.rows:
+                difference = row.difference
+                record = {
+                    **about,
+                    "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
+                    **vars(row),
+                    "effect_size": difference and difference.effect_size,
+                    "p_value": difference and difference.p_value,
+                    "baseline": group.baseline,
+                    **vars(group.ranked),
+                    "parameters": group.trials[0].parameters,
+                }
+                records.append(record)
         return records
 
     def trial_records(self) -> list[dict[str, Any]]:
@@ -321,10 +302,7 @@ class Comparison(Tabular):
         return {**about, **group.values}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON: what was set and measured of each group and trial, and
-        which trials failed or are busy. Left out: how far this call came, `planned` and
-        `stopped_by`.
-        """
+        """Return plain values for JSON, without how far this call came."""
         return {
             "experiment": self.name,
             "metric": self.metric,
@@ -340,35 +318,34 @@ class Comparison(Tabular):
 
 def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done."""
-    results: dict[str, list[TrialResult]] = {}
+    results: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in plan.trials:
-        saved = find_evaluation(trial)
-        if saved is not None:
+        if saved := find_evaluation(trial):
             result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
-            results.setdefault(trial.group, []).append(result)
-    planned = plan.groups
+            results[trial.group].append(result)
+    trials_by_label = plan.groups
     groups = []
     for label, trials in results.items():
-        baseline = plan.baselines[label]
-        others = [] if baseline == label else results.get(baseline, [])
+        planned = trials_by_label[label]
+        baseline = None if plan.baselines[label] == label else plan.baselines[label]
         group = Group(
             label=label,
-            values=planned[label][0].values,  # those of all its trials
-            score=planned[label][0].config.score_name,
-            baseline=None if baseline == label else baseline,
-            planned=len(planned[label]),
+            values=planned[0].values,  # those of all its trials
+            score=planned[0].config.score_name,
+            baseline=baseline,
+            planned=len(planned),
             trials=tuple(trials),
-            rows=tuple(_summaries(plan.metric, trials, others)),
+            rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", ()))),
         )
         groups.append(group)
     metric = METRICS[plan.metric]
     if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
-        ranks = rank({group.label: group.overall for group in groups}, metric)
+        overall = {group.label: group.overall for group in groups}
+        ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
         # one that lacks values has no rank: it stays as it is
         groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
-    return Comparison(
-        plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
-    )
+    count = len(plan.trials)
+    return Comparison(plan.name, plan.metric, tuple(groups), planned=count, fixed=plan.fixed)
 
 
 def _summaries(
@@ -408,7 +385,7 @@ def _summaries(
                 worst_seed=worst_seed,
                 best=values[best_seed],
                 best_seed=best_seed,
-                difference=_difference(values, others.get(place, {}), metric),
+                difference=mean_difference(values, others.get(place, {}), metric.largest),
                 by_seed=values,
             )
 
@@ -421,34 +398,3 @@ def _by_seed(metric: str, trials: Sequence[TrialResult]) -> dict[Place, dict[int
             if row.metric == metric:
                 values.setdefault(row.place, {})[trial.seed] = row.value
     return values
-
-
-def rank(values: Mapping[str, Values], metric: Metric) -> dict[str, Ranked]:
-    """Return the ranks of groups by their labels, the best first. A group without values has none.
-
-    values: label -> seed -> the value of the metric, of which either lower or higher is better.
-    """
-    means = {
-        group: mean_over_seeds(by_seed.values(), 0.0, metric.largest)
-        for group, by_seed in values.items()
-        if by_seed
-    }
-    order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
-    values_in_order = [means[group].value for group in order]
-    ranks = {}
-    for group in order:
-        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
-        ranks[group] = Ranked(
-            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
-            overall=means[group],
-            behind=_difference(values[group], of_best, metric),
-        )
-    return ranks
-
-
-def _difference(values: Values, others: Values, metric: Metric) -> SeedMean | None:
-    """Return the mean difference of values from `others` with the same seed; None without a common
-    seed.
-    """
-    differences = [value - others[seed] for seed, value in values.items() if seed in others]
-    return mean_over_seeds(differences, -metric.largest, metric.largest) if differences else None

@@ -2,19 +2,26 @@
 one stops no other.
 """
 
+import asyncio
 import contextlib
+import logging
 import math
+import multiprocessing
 import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from typing import Any
 
 from seq2attn.comparison.experiment import Experiment
-from seq2attn.comparison.loops import Loop
-from seq2attn.comparison.plan import make_plan, save_plan
+from seq2attn.comparison.plan import make_plan, other_code, read_tasks, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
     Outcome,
@@ -22,16 +29,13 @@ from seq2attn.comparison.trial import (
     WorkerContext,
     find_evaluation,
     train_and_measure,
-    versions,
+    worker_context,
 )
-from seq2attn.comparison.workers import DASK, ExecutorWord, Workers, open_workers
+from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import writing
-from seq2attn.plugins import loaded
-from seq2attn.runs.create import package_checksum
 from seq2attn.runs.logs import last_step
-from seq2attn.runs.machine import choose_device
+from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -39,7 +43,11 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 POLL = 0.25  # seconds
 DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
+ANSWER = 5  # seconds for a Dask scheduler to answer
 ALL = "all trials"  # as the display calls their total
+ExecutorWord = str | Callable[[], Executor] | None
+"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
+DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
 
 
 def compare(
@@ -77,18 +85,19 @@ def compare(
             return gather(plan)
         if not isinstance(executor, str):  # a worker of Dask's may have a device that is not here
             choose_device(device)  # raises if this machine has no such device
-        for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
+        for note in [*read_tasks(trials), *other_code(plan.trials)]:
             display.say(note)
         with (
             open_workers(executor, workers, len(trials)) as opened,
-            _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
+            worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
+            queue = Queue(trials, context, opened, display)
             display.say(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
-                f"to run, {opened.at_once():,} at a time; runs in {root}"
+                f"to run, {queue.at_once():,} at a time; runs in {root}"
             )
-            outcomes = Queue(trials, context, opened, display).run(request)
+            outcomes = queue.run(request)
     failed = {
         run: end.reason for run, end in outcomes.items() if end.state in ("failed", "refused")
     }
@@ -96,53 +105,15 @@ def compare(
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
-def _read_tasks(trials: Sequence[Trial]) -> list[str]:
-    """Read the files of the trials' tasks, and check that the tasks have the lengths and families
-    to be measured, before any trial runs; return what users should know about the files.
-    """
-    from seq2attn.build import load_task
+@dataclass(frozen=True)
+class Workers:
+    """What runs the trials: workers of executors that `make` makes."""
 
-    notes: list[str] = []
-    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
-    for trial in trials:
-        different[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
-    for trial in different.values():
-        task = load_task(trial.config)
-        task.check_evaluation(trial.families, trial.lengths)
-        while_training = trial.config.evaluation
-        task.check_evaluation(while_training.families, while_training.lengths or ())
-        notes += task.notes
-    return list(dict.fromkeys(notes))
-
-
-def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a sentence if runs of these trials were made by other code of this package, whose
-    numbers may differ; nothing otherwise. A run that does not know its code (None) is not counted.
-    """
-    # checksums of those that have a run already
-    codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
-    others = sum(code not in (None, package_checksum()) for code in codes)
-    if others:
-        yield f"{others:,} of the runs were made by other code of seq2attn than this"
-
-
-@contextlib.contextmanager
-def _worker_context(
-    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
-) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
-    path, has a marker, a file: workers stop once it is gone.
-    """
-    marker = root / f".comparison-{secrets.token_hex(8)}"
-    with writing(marker):  # makes a message of an `OSError`
-        root.mkdir(parents=True, exist_ok=True)
-        marker.touch()
-    try:
-        checksums = {file: loaded[file] for file in map(Path.resolve, map(Path, plugins))}
-        by_key = {loop.key: loop for loop in loops.values()}
-        yield WorkerContext(marker, device, checksums, versions(), by_key)
-    finally:
-        marker.unlink(missing_ok=True)
+    make: Callable[[], Executor]
+    count: int | None
+    """trials at a time; None: as many as the Dask cluster has workers, which come and go"""
+    client: Any = None
+    """of the Dask cluster; None elsewhere"""
 
 
 # ---- the queue ----
@@ -172,6 +143,24 @@ class Queue:
         self.outcomes: dict[str, Outcome] = {}
         self.executor = workers.make()  # another replaces it when one of its processes dies
         self._suspects: set[str] = set()  # trials that ran when a process died
+        self._left_out: set[str] = set()  # workers of Dask's that refused a trial
+
+    def at_once(self) -> int:
+        """Return how many trials can run at a time now: only one while there are suspects; if
+        another process dies, it is clear which trial is to blame.
+        """
+        if self._suspects:
+            return 1
+        return self.workers.count or max(1, len(self._others()))  # 1: it waits for the first
+
+    def _others(self) -> list[str]:
+        """Return the workers of Dask's that are not left out; none without a connection, which the
+        trials' futures then say.
+        """
+        with contextlib.suppress(Exception):
+            known = self.workers.client.nthreads()
+            return [worker for worker in known if worker not in self._left_out]
+        return []
 
     def run(self, request: StopRequest) -> dict[str, Outcome]:
         """Run every trial; return how each ended, by its name. Once `request` has a signal, start
@@ -195,11 +184,10 @@ class Queue:
         return self.outcomes
 
     def _start(self) -> None:
-        """Start as many of the waiting trials as can run now; only one at a time while there are
-        suspects: if another process dies, it is clear which trial is to blame. Raises
-        `Seq2AttnError` if a new executor cannot run anything.
+        """Start as many of the waiting trials as can run now. Raises `Seq2AttnError` if a new
+        executor cannot run anything.
         """
-        at_once = 1 if self._suspects else self.workers.at_once()
+        at_once = self.at_once()
         while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
             self.display.begin(trial.name, 1)
@@ -213,7 +201,8 @@ class Queue:
             self.running[future] = trial
 
     def _submit(self, trial: Trial) -> Future[Outcome]:
-        place = self.workers.place()
+        others = self._others() if self._left_out else []
+        place = {"workers": others} if others else {}  # as Dask's executor understands it
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
     def _collect(self) -> None:
@@ -245,9 +234,10 @@ class Queue:
             return True
         if outcome.state != "refused":
             return False
-        if outcome.worker not in self.workers.left_out:
+        if outcome.worker not in self._left_out:
+            self._left_out.add(outcome.worker)
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
-        return self.workers.leave_out(outcome.worker)
+        return bool(self._others())
 
 
 def _check_start(executor: Executor) -> None:
@@ -304,3 +294,101 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         ) from None
     except Exception as error:  # the executor's, since `train_and_measure` raises none
         return Outcome("failed", error_text(error))
+
+
+# ---- where trials run ----
+
+
+@contextlib.contextmanager
+def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
+    """Yield what runs the trials, as `ExecutorWord` describes. A connection to Dask is closed
+    afterwards.
+
+    count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
+    many there are.
+    """
+    if isinstance(executor, str):  # dask:ADDRESS
+        with _dask_client(executor.removeprefix("dask:")) as client:
+            # pure would mean that equal calls have one result: a trial that is tried again would
+            # not run
+            yield Workers(lambda: client.get_executor(pure=False), count, client)
+    else:
+        # (a caller in Python may give any `count`, such as -1)
+        limit = max(1, min(count or available_cores(), trials))
+        yield Workers(executor or (lambda: process_pool(limit)), limit)
+
+
+def process_pool(workers: int) -> Executor:
+    """Processes of this machine that end when this process ends, however it ends."""
+    context = SpawnContext()
+    context.Process = _Worker  # type: ignore[misc]
+    return futures.ProcessPoolExecutor(workers, mp_context=context)
+
+
+class _Worker(SpawnProcess):
+    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the
+    parent handles them.
+    """
+
+    def start(self) -> None:
+        """Start the process with the signals of terminals blocked: it inherits that."""
+        if not hasattr(signal, "pthread_sigmask"):  # Windows, which cannot block signals
+            super().start()
+            return
+        resource_tracker.ensure_running()  # starting it later would unblock SIGINT
+        of_terminal = {signal.SIGINT, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, of_terminal)
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def run(self) -> None:
+        escape_streams()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        super().run()
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent process has ended, then end this one."""
+    multiprocessing.parent_process().join()  # type: ignore[union-attr]
+    os._exit(1)  # `sys.exit` would end this thread alone
+
+
+def _dask_client(address: str) -> Any:
+    """Return a client of the Dask scheduler at `address`, without `dask:`. Its workers must be
+    processes of one thread that see the runs directory. Raises `Seq2AttnError` if the package
+    distributed is missing, or if no scheduler answers within `ANSWER` seconds.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise Seq2AttnError(
+            f"--executor dask needs the package distributed ({error})",
+            hint='Install it: pip install "seq2attn[dask]"',
+        ) from None
+    dask: Any = distributed  # mypy would refuse its untyped functions
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
+    try:
+        # A Client waits forever if nothing answers, so ask first; in a thread, since a notebook has
+        # an event loop of its own.
+        with futures.ThreadPoolExecutor(1) as thread:
+            identity = thread.submit(asyncio.run, _identity(dask, address)).result()
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"it is a {identity['type']}")  # such as a worker; reported below
+        return dask.Client(address, timeout=ANSWER, set_as_default=False)
+    except Exception as error:  # Dask's libraries may raise anything
+        reason = str(error) or f"nothing after {ANSWER} seconds"
+        raise Seq2AttnError(
+            f"no Dask scheduler answers at {address}: {reason}",
+            hint="Start one with: dask scheduler    and workers with: "
+            "dask worker ADDRESS --nthreads 1",
+        ) from None
+
+
+async def _identity(dask: Any, address: str) -> Any:
+    """Return what a server of Dask's says of itself, within `ANSWER` seconds."""
+    secure = dask.Security().get_connection_args("client")
+    async with dask.rpc(address, connection_args=secure) as server:
+        return await asyncio.wait_for(server.identity(), ANSWER)

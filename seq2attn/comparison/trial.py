@@ -5,11 +5,12 @@ whichever process it is given to.
 import contextlib
 import functools
 import itertools
+import secrets
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ from seq2attn.comparison.loops import Loop
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
+from seq2attn.files import writing
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import (
@@ -92,6 +94,25 @@ class WorkerContext:
             raise _Stopped
 
 
+@contextlib.contextmanager
+def worker_context(
+    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
+) -> Iterator[WorkerContext]:
+    """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
+    path, has a marker, a file: workers stop once it is gone.
+    """
+    marker = root / f".comparison-{secrets.token_hex(8)}"
+    with writing(marker):  # makes a message of an `OSError`
+        root.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+    try:
+        checksums = {file: loaded[file] for file in map(Path.resolve, map(Path, plugins))}
+        by_key = {loop.key: loop for loop in loops.values()}
+        yield WorkerContext(marker, device, checksums, versions(), by_key)
+    finally:
+        marker.unlink(missing_ok=True)
+
+
 @dataclass(frozen=True)
 class Trial:
     """What to train and what to measure."""
@@ -124,11 +145,6 @@ class Trial:
     def run(self) -> Run:
         """The run's directory, which may not exist yet."""
         return Run(self.root / self.name)
-
-    @property
-    def measured(self) -> tuple[Any, ...]:
-        """How the trial is measured; equal for trials that one table can show."""
-        return self.lengths, self.families, self.samples, self.checkpoint
 
     @property
     def on_files(self) -> bool:

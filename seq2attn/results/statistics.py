@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -193,3 +193,64 @@ def _t_probability(angle: float, freedom: int) -> float:
         term *= cosine**2 * (power + 1) / (power + 2)
     total *= math.sin(angle)
     return 2 / math.pi * (angle + total) if odd else total
+
+
+# ---- groups over the same seeds ----
+
+Values = Mapping[int, float]
+"""seed -> value of a metric"""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A group's position among all, by the metric's mean over the lengths."""
+
+    rank: int | None = None
+    """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
+    overall: SeedMean | None = None  # over seeds
+    behind: SeedMean | None = None
+    """difference from the best group, seed by seed, so on average not better; None for the best
+    itself, and without a common seed"""
+
+    @property
+    def may_be_best(self) -> bool:
+        """True if these seeds leave open that it is as good as the best: the interval of the
+        difference contains 0, or there is none.
+        """
+        behind = self.behind
+        if behind is None or behind.low is None or behind.high is None:
+            return True
+        return behind.low <= 0 <= behind.high
+
+
+def rank(
+    values: Mapping[str, Values], largest: float, *, lower_is_better: bool
+) -> dict[str, Ranked]:
+    """Return the ranks of groups by their labels, the best first. A group without values has none.
+
+    values: label -> seed -> the value of a metric, of which either lower or higher is better.
+    largest: its largest possible value.
+    """
+    means = {}
+    for group, by_seed in values.items():
+        if by_seed:
+            means[group] = mean_over_seeds(by_seed.values(), 0.0, largest)
+    order = sorted(means, key=lambda group: means[group].value, reverse=not lower_is_better)
+    values_in_order = [means[group].value for group in order]
+    ranks = {}
+    for group in order:
+        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        ranks[group] = Ranked(
+            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
+            overall=means[group],
+            behind=mean_difference(values[group], of_best, largest),
+        )
+    return ranks
+
+
+def mean_difference(values: Values, others: Values, largest: float) -> SeedMean | None:
+    """Return the mean difference of values, from 0 to `largest`, from `others` with the same seed;
+    None without a common seed.
+    """
+    differences = [value - others[seed] for seed, value in values.items() if seed in others]
+    return mean_over_seeds(differences, -largest, largest) if differences else None
