@@ -153,14 +153,14 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
     bad = measured(tmp_path, TWICE[::-1], {"a": "c'", "b": "b'", "c": "a'"}, tokens=True)
     # a counts three times for the first, b once for the second: 4 sums of +-3 +-1, of which 4
     # are at least 2 from 0
-    *counts, difference = good.paired(bad)
-    assert counts == [3, 1, 1.0]
+    only_good, only_bad, difference, p = good.paired(bad)
+    assert (only_good, only_bad, p) == (3, 1, 1.0)
     # of 18/7 independent lines, 9/7 only for the first and 3/7 only for the second; in the
     # interval n + 2 = 32/7 lines, the centre (3/7 - 9/7) / (32/7)
     half = 1.959964 * (12 / 7 + 1 - (6 / 7) ** 2 / (32 / 7)) ** 0.5 / (32 / 7)
     assert difference == pytest.approx((-2 / 6, -6 / 32 - half, -6 / 32 + half))
     once = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"})
-    assert once.paired(once)[:3] == (0, 0, 1.0)
+    assert once.paired(once).p == 1.0
     with refused("'a' counts 3 times in A, 1 in B"):
         good.paired(once)
     with refused("the right answers to 'c' are .*a'.*c'.* for A and .*c'.* for B"):

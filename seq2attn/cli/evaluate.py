@@ -87,9 +87,9 @@ share of answers cut off at the longest output allowed, and exact match by sourc
 If a source has several right answers, any of them counts. A source on several lines is one
 word, as in published word error rates, or with --per token as many as it has lines.
 
---paired counts the words that only one of two runs has right, and tests whether that may be
-chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
-since the lines of a source share an answer.
+--paired counts the words that only one of two runs has right, each run and the first, and tests
+whether that may be chance: by McNemar's exact test, or where lines are counted by a permutation
+test over sources, since the lines of a source share an answer.
 
 --families measures other kinds of strings than random ones, such as one letter repeated, and
 prints a row for each family and length. --errors writes each wrong answer next to the right
@@ -146,6 +146,8 @@ def evaluate(
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
+    # an ensemble has no seed: each of its runs has one
+    seeds = {} if models.as_ensemble else {run.name: run.config.seed for run in loaded}
     try:
         # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
         # how it decoded, and figures and reports that read it later take it for greedy decoding's.
@@ -154,13 +156,11 @@ def evaluate(
                 save_evaluation(measured[trained.name], trained.run)
     finally:  # print the results even if they cannot be saved
         if paired:
-            show(paired_table(measured), as_json)
+            show(paired_table(measured, seeds), as_json)
         else:
             _print(measured, as_json, as_ensemble=models.as_ensemble)
     if latex:
-        seeds = {trained.name: trained.config.seed for trained in loaded}
-        # an ensemble has no seed: each of its runs has one
-        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)

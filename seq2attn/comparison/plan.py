@@ -90,7 +90,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         experiment.name,
         trials,
         metric=settings.metric or ("wer" if on_files else "exact_match"),
-        baselines=_baselines(grid, trials, settings.baseline),
+        baselines=_baselines(grid, trials, settings.baseline or _without_seed(grid[0])),
         fixed={**_plain(settings.fixed), **common},
     )
     # (`_blocked` reads every run, so it is only asked if nothing else is wrong)
@@ -135,7 +135,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
     loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
-    values = _plain(given)
+    values = _plain(_without_seed(given))
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:  # measured on the lengths of training
         from seq2attn.build import build_task
@@ -179,22 +179,26 @@ def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Va
 
 def _baselines(grid: Sequence[Values], trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
     """Return the group that each group is compared with, by label: the one with the values of
-    `baseline`, or where it is empty of the first trial, that is otherwise the same; an empty string
-    for none. grid: what varies of each trial.
+    `baseline` that is otherwise the same; an empty string for none. grid: what varies of each
+    trial.
     """
     labels = {}  # a frozenset of values, since no dict can be a key -> the label of their group
     for given, trial in zip(grid, trials, strict=True):
-        labels[frozenset(_plain(given).items())] = trial.group
+        labels[frozenset(_plain(_without_seed(given)).items())] = trial.group
     baselines = {}
     for given, trial in zip(grid, trials, strict=True):
-        wanted = _plain({**given, **(baseline or grid[0])})
+        wanted = _plain({**_without_seed(given), **baseline})
         baselines[trial.group] = labels.get(frozenset(wanted.items()), "")
     return baselines
 
 
+def _without_seed(values: Values) -> Values:
+    return {key: value for key, value in values.items() if key != "seed"}
+
+
 def _plain(values: Values) -> dict[str, Any]:
-    """Return values by dotted key, except the seed, as numbers, truth values, None or text. Those
-    that mean the same become the same: the options of a part are keys of their own, and a synonym
+    """Return values by dotted key as numbers, truth values, None or text. Those that mean the same
+    become the same: the options of a part are keys of their own, and a synonym
     becomes the part's name. A list is written as text.
     """
     plain = {}
@@ -202,7 +206,6 @@ def _plain(values: Values) -> dict[str, Any]:
         with contextlib.suppress(KeyError, Seq2AttnError):  # no part, or one that is unknown
             value = PARTS[key].get(str(value)).name
         plain[key] = _text(value) if isinstance(value, list) else value
-    plain.pop("seed", None)
     return plain
 
 

@@ -30,10 +30,10 @@ class Paired(NamedTuple):
     only_a: int
     """words that only A has right"""
     only_b: int
-    p: float
-    """the two-sided p-value of `sign_flips` over sources"""
     difference: Estimate
     """how much higher A's error rate is, with its 95 % interval"""
+    p: float
+    """the two-sided p-value of `sign_flips` over sources"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +190,7 @@ class Evaluation(Tabular):
         count = effective_count(words)
         scale = count / sum(words)
         difference = paired_difference(only_a * scale, only_b * scale, count)
-        return Paired(only_a, only_b, sign_flips(differences), difference)
+        return Paired(only_a, only_b, difference, sign_flips(differences))
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
         """Yield the answers of this evaluation, A, and of the other, B, to each source. Raises
