@@ -8,9 +8,8 @@ import functools
 import hashlib
 import pickle
 import sys
-import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -20,7 +19,6 @@ from seq2attn.text import error_text, quoted, short_path
 
 Train = Callable[[Any], object]
 """a function that trains the `NewModel` it is given"""
-_STANDARD = sysconfig.get_path("stdlib")  # the folder of Python's own library
 
 
 @dataclass(frozen=True)
@@ -109,66 +107,49 @@ def fingerprint(function: Any) -> str:
     """
     checksum = hashlib.blake2b(digest_size=4)  # short, since messages show it
     waiting = [function]
-    # what was taken apart already, by its `id`, as the user's own may refer to each other in
-    # circles; it is kept, or something else would get its `id`
+    # what was taken apart already, by its `id`, as functions may call each other in circles; it is
+    # kept, or something else would get its `id`
     seen: dict[int, Any] = {}
     while waiting:
         value = waiting.pop()
-        if id(value) in seen:
-            continue
-        parts = _parts(value)
-        if parts is None:
-            checksum.update(_text(value).encode())
-        else:
+        checksum.update(_text(value).encode())
+        if id(value) not in seen:
             seen[id(value)] = value
-            waiting += parts
+            waiting += _parts(value)
     return checksum.hexdigest()
-
-
-def _parts(value: Any) -> Iterable[Any] | None:
-    """Return what a value consists of: the members of a container, and of the user's own functions,
-    classes, modules and objects all that they use; None of anything else, of which the text counts.
-    """
-    named = isinstance(value, FunctionType | type | ModuleType)
-    parts: Iterable[Any] | None = None
-    if isinstance(value, functools.partial):
-        parts = value.func, value.args, value.keywords
-    elif isinstance(value, MethodType):
-        parts = value.__func__, value.__self__
-    elif isinstance(value, Mapping):
-        parts = value.items()
-    elif isinstance(value, list | tuple):
-        parts = value
-    elif isinstance(value, set | frozenset):  # whose order differs from one process to the next
-        parts = sorted(value, key=repr)
-    elif isinstance(value, CodeType):  # `_used_by_function` has what is in it
-        parts = ()
-    elif _is_users(value if named else type(value)):
-        if isinstance(value, FunctionType):
-            parts = _used_by_function(value)
-        elif named:
-            parts = _members(value)
-        else:
-            parts = type(value), getattr(value, "__dict__", {})
-    return parts
 
 
 def _text(value: Any) -> str:
     """Return a value as text, such as an array's numbers: of a function, class or module its name;
     its type where the text is an address.
     """
+    if isinstance(value, set | frozenset):  # whose order differs from one process to the next
+        value = sorted(value, key=repr)
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     text = repr(name or value)
     return repr(type(value)) if " at 0x" in text else text
 
 
+def _parts(value: Any) -> list[Any]:
+    """Return what a function, class or module of the user's uses, and what a partial or a method
+    consists of; nothing of other values, of which the text counts.
+    """
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    if not isinstance(value, FunctionType | type | ModuleType) or not _is_users(value):
+        return []
+    return _used_by_function(value) if isinstance(value, FunctionType) else _members(value)
+
+
 def _is_users(value: Any) -> bool:
     """Return whether a function, class or module is of the user's files, or of a notebook."""
     name = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    if name.partition(".")[0] == "seq2attn" or name in sys.builtin_module_names:
+    if name.partition(".")[0] in ("seq2attn", *sys.stdlib_module_names):
         return False
-    file = getattr(sys.modules.get(name), "__file__", None) or ""  # none: a notebook
-    return not ("site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD))
+    file = str(getattr(sys.modules.get(name), "__file__", ""))  # nothing: a notebook
+    return "site-packages" not in file and "dist-packages" not in file
 
 
 def _members(value: type | ModuleType) -> list[Any]:
@@ -192,7 +173,8 @@ def _used_by_function(function: FunctionType) -> list[Any]:
             parts.append(cell.cell_contents)
     codes = [function.__code__]
     for code in codes:  # and those of the functions inside it, which are appended meanwhile
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        parts += [code.co_code, code.co_consts, code.co_names]
+        for constant in code.co_consts:
+            (codes if isinstance(constant, CodeType) else parts).append(constant)
+        parts += [code.co_code, code.co_names]
         parts += map(function.__globals__.get, code.co_names)  # None: an attribute, or built in
     return parts
