@@ -78,9 +78,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if count > MAX_TRIALS:
         raise Seq2AttnError(f"{count:,} trials; at most {MAX_TRIALS:,} are allowed")
     hint = f"Nothing was run: {count:,} trials."
-    combinations = itertools.product(*experiment.axes.values())
-    grid = [dict(zip(experiment.axes, values, strict=True)) for values in combinations]
-    made, problems = _make_trials(experiment, grid, root.absolute())
+    made, problems = _make_trials(experiment, root.absolute())
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     settings = experiment.settings
@@ -90,7 +88,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         experiment.name,
         trials,
         metric=settings.metric or ("wer" if on_files else "exact_match"),
-        baselines=_baselines(grid, trials, settings.baseline or _without_seed(grid[0])),
+        baselines=_baselines(trials, dict(_plain(settings.baseline).items() - common.items())),
         fixed={**_plain(settings.fixed), **common},
     )
     # (`_blocked` reads every run, so it is only asked if nothing else is wrong)
@@ -100,15 +98,14 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     return plan
 
 
-def _make_trials(
-    experiment: Experiment, grid: Sequence[Values], root: Path
-) -> tuple[list[Trial], list[Problem]]:
+def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
     """Return a trial for each combination of values that is a valid config, and the problems of
     the others, each problem once and with the place where its key is written.
     """
     trials = []
     invalid: dict[Problem, None] = {}  # only keys, each once and in order
-    for given in grid:
+    for values in itertools.product(*experiment.axes.values()):
+        given = dict(zip(experiment.axes, values, strict=True))
         try:
             trials.append(_make_trial(experiment, given, root))
         except ConfigError as error:
@@ -135,7 +132,8 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
     loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
-    values = _plain(_without_seed(given))
+    values = _plain(given)
+    values.pop("seed", None)
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:  # measured on the lengths of training
         from seq2attn.build import build_task
@@ -177,23 +175,18 @@ def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Va
     return tuple(labelled), common
 
 
-def _baselines(grid: Sequence[Values], trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
+def _baselines(trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
     """Return the group that each group is compared with, by label: the one with the values of
-    `baseline` that is otherwise the same; an empty string for none. grid: what varies of each
-    trial.
+    `baseline` that is otherwise the same; an empty string for none. Without values, it is the first
+    group for all.
     """
-    labels = {}  # a frozenset of values, since no dict can be a key -> the label of their group
-    for given, trial in zip(grid, trials, strict=True):
-        labels[frozenset(_plain(_without_seed(given)).items())] = trial.group
+    # by their values: a frozenset, since no dict can be a key
+    labels = {frozenset(trial.values.items()): trial.group for trial in trials}
     baselines = {}
-    for given, trial in zip(grid, trials, strict=True):
-        wanted = _plain({**_without_seed(given), **baseline})
+    for trial in trials:
+        wanted = {**trial.values, **baseline} if baseline else trials[0].values
         baselines[trial.group] = labels.get(frozenset(wanted.items()), "")
     return baselines
-
-
-def _without_seed(values: Values) -> Values:
-    return {key: value for key, value in values.items() if key != "seed"}
 
 
 def _plain(values: Values) -> dict[str, Any]:
