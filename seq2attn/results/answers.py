@@ -2,15 +2,15 @@
 and with the map of its attention. Imports no torch.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-LONGEST_SYMBOL = 100  # characters; most have one
 LARGEST_SIDE = 200  # rows or columns of a map that is drawn
+Symbol = Annotated[str, Field(max_length=100)]  # most have one character
+Weight = Annotated[float, Field(ge=0, le=1.001)]  # above 1: by rounding
 MATCH, DELETION, INSERTION = range(3)  # a match or a substitution; of equal costs, the first wins
 
 
@@ -71,12 +71,12 @@ class AttentionMap:
 
     source: str
     output: str
-    source_symbols: tuple[str, ...]
+    source_symbols: tuple[Symbol, ...]
     """the columns of `weights`, including `<eos>` if the model reads it"""
-    output_symbols: tuple[str, ...]
+    output_symbols: tuple[Symbol, ...]
     """the rows of `weights`, including `<eos>`"""
-    weights: tuple[tuple[float, ...], ...]
-    ideal: tuple[int, ...] = ()
+    weights: tuple[tuple[Weight, ...], ...]
+    ideal: tuple[NonNegativeInt, ...] = ()
     """the source position that each character of the right answer copies; empty if unknown"""
 
     def to_json(self) -> dict[str, Any]:
@@ -85,19 +85,12 @@ class AttentionMap:
         return {**asdict(self), "weights": weights}
 
     def check(self) -> None:
-        """Raise ValueError if weights, symbols and ideal alignment do not fit together, or if a
-        weight or a symbol is impossible.
-        """
+        """Raise ValueError if weights, symbols and ideal alignment do not fit together."""
         columns, rows = len(self.source_symbols), len(self.output_symbols)
         if not columns or not rows or list(map(len, self.weights)) != [columns] * rows:
             raise ValueError("weights do not fit the symbols")
-        weights = itertools.chain(*self.weights)
-        if not all(0 <= weight <= 1.001 for weight in weights):  # above 1: by rounding
-            raise ValueError("a weight is not between 0 and 1")
-        if not all(0 <= position < columns for position in self.ideal):
+        if max(self.ideal, default=0) >= columns:
             raise ValueError("the ideal alignment lies outside the source")
-        if max(map(len, self.source_symbols + self.output_symbols)) > LONGEST_SYMBOL:
-            raise ValueError(f"a symbol is longer than {LONGEST_SYMBOL} characters")
 
 
 # ---- edit distance: Levenshtein 1966; Wagner & Fischer 1974 ----

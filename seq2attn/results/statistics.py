@@ -41,8 +41,8 @@ def share(value: float, count: float) -> Estimate:
     conservative: their variance is at most value * (1 - value).
     """
     z2 = Z_95**2
-    centre = (value + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
+    centre = (count * value + z2 / 2) / (count + z2)
+    half = Z_95 * math.sqrt(count * value * (1 - value) + z2 / 4) / (count + z2)
     low = max(0.0, min(value, centre - half))  # rounding might exclude the value itself
     return Estimate(value, low, min(1.0, max(value, centre + half)))
 
