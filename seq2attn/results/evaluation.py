@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -66,8 +66,6 @@ class Evaluation(Tabular):
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):
             raise ValueError("it has no rows, or two of the same metric, family and length")
-        if self.parameters is not None and "total" not in self.parameters:
-            raise ValueError("the parameters lack their total")
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, Place], Row]:
@@ -131,13 +129,16 @@ class Evaluation(Tabular):
         over these, and the entropy of attention. What was not measured is left out.
         """
         if self.get("wer"):
-            summary = {name: self.mean(name) for name in ("wer", "ser")}
-            summary["dev_loss"] = self.mean("loss")
+            metrics = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}
+            summary = {}
         else:
+            metrics = {"exact_match_mean": "exact_match", "attention_entropy": "entropy"}
             summary = {"exact_match_worst": self.lowest().value}
-            summary["exact_match_mean"] = self.mean("exact_match")
-            summary["attention_entropy"] = self.mean("entropy")
-        return {name: value for name, value in summary.items() if value is not None}
+        for name, metric in metrics.items():
+            value = self.mean(metric)
+            if value is not None:
+                summary[name] = value
+        return summary
 
     def describe(self) -> str:
         """Return the summary as a few words."""
@@ -180,27 +181,14 @@ class Evaluation(Tabular):
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
         """
-        pairs = list(self._pairs(other))
-        # for each source, in words: above 0 if only A has it right, below 0 if only B has; both
-        # count it as equally many words, or `_pairs` raises
-        differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
-        only_a = sum(difference for difference in differences if difference > 0)
-        only_b = -sum(difference for difference in differences if difference < 0)
-        words = [a.words for a, _ in pairs]
-        count = effective_count(words)
-        scale = count / sum(words)
-        difference = paired_difference(only_a * scale, only_b * scale, count)
-        return Paired(only_a, only_b, difference, sign_flips(differences))
-
-    def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
-        """Yield the answers of this evaluation, A, and of the other, B, to each source. Raises
-        `Seq2AttnError` if the two do not have the same sources, with the same right answers, that
-        count as equally many words.
-        """
         if not (self.get("wer") and other.get("wer")):
             raise Seq2AttnError("only evaluations on a file of pairs can be paired")
         of_a = {answer.source: answer for answer in self.answers}
         of_b = {answer.source: answer for answer in other.answers}
+        words, differences = (
+            [],
+            [],
+        )  # of each source; above 0 if only A has it right, below if B has
         for source in {**of_a, **of_b}:
             a, b = of_a.get(source), of_b.get(source)
             if a is None or b is None:
@@ -212,7 +200,14 @@ class Evaluation(Tabular):
                 )
             if a.words != b.words:
                 raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")
-            yield a, b
+            words.append(a.words)
+            differences.append(a.words * (a.is_right - b.is_right))
+        only_a = sum(difference for difference in differences if difference > 0)
+        only_b = only_a - sum(differences)
+        count = effective_count(words)
+        scale = count / sum(words)
+        difference = paired_difference(only_a * scale, only_b * scale, count)
+        return Paired(only_a, only_b, difference, sign_flips(differences))
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""
@@ -254,9 +249,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     columns = []
     for metric in METRICS.values():  # a metric of a whole file is one number
         if metric.heading and not metric.of_file and one.by_length(metric.name):
-            # where the terminal is too narrow for all, exact match stays
-            heading = Column(metric.heading, optional=metric.name != "exact_match")
-            columns.append((heading, one, metric.name))
+            columns.append((metric.heading, one, metric.name))
     notes = worst_note({row.place: row.value for row in one.by_length("exact_match")})
     return [*tables, _by_length(columns, name, notes)]
 
@@ -265,16 +258,16 @@ def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str]) ->
     """Return exact match: a column for each evaluation, by the name of its run, and a row for each
     family and length that any of them has. notes: lines below the table.
     """
-    columns = [(Column(name), one, "exact_match") for name, one in evaluations.items()]
+    columns = [(name, one, "exact_match") for name, one in evaluations.items()]
     return _by_length(columns, "exact match", [*notes, *lines_left_out(evaluations.values())])
 
 
 def _by_length(
-    columns: Sequence[tuple[Column, Evaluation, str]], title: str, notes: Sequence[str]
+    columns: Sequence[tuple[str, Evaluation, str]], title: str, notes: Sequence[str]
 ) -> Table:
     """Return a table with a row for each family of strings and length.
 
-    columns: a metric of an evaluation each, by its name.
+    columns: the heading of each, and a metric of an evaluation, by its name.
     """
     places: dict[Place, Row] = {}
     for _, one, metric in columns:
@@ -287,7 +280,10 @@ def _by_length(
         rows.append([f"{row.length}{'' if row.trained else '*'}", row.family, *cells])
     # without a heading, only programs see the column of the only family
     family = "family" if len({family for family, _ in places}) > 1 else ""
-    headings = [Number("length"), Column(family), *(heading for heading, *_ in columns)]
+    headings = [Number("length"), Column(family)]
+    for heading, _, metric in columns:
+        # where the terminal is too narrow for all, exact match stays
+        headings.append(Column(heading, optional=metric != "exact_match"))
     if not all(row.trained for row in places.values()):
         notes = ["* never seen in training", *notes]
     return Table(headings, rows, title, notes)
