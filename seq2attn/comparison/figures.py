@@ -75,10 +75,9 @@ def figure_files(comparison: str, place: Path) -> dict[str, Path]:
     place: a folder, for the files `COMPARISON-loss.png` and so on in it; or the name of a figure's
         file, such as `wide.svg`, for `wide-loss.svg` and so on beside it.
     """
-    folder, start, ending = place, comparison, ".png"
-    if place.suffix.lower() in FORMATS:
-        folder, start, ending = place.parent, place.stem, place.suffix
-    return {name: folder / f"{start}-{name}{ending}" for name in (*CURVES, "results")}
+    is_file = place.suffix.lower() in FORMATS
+    file = place if is_file else place / f"{comparison}.png"
+    return {name: file.with_stem(f"{file.stem}-{name}") for name in (*CURVES, "results")}
 
 
 # ---- what a panel shows ----
@@ -110,7 +109,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
-    ticks = {label: index for index, label in enumerate(labels)}  # label -> place on the x axis
+    ticks = dict(zip(labels, range(len(labels)), strict=True))  # label -> place on the x axis
     untrained = ticks.keys() - {row.length_or_rate for row in rows if row.trained}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle

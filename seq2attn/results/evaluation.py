@@ -185,10 +185,8 @@ class Evaluation(Tabular):
             raise Seq2AttnError("only evaluations on a file of pairs can be paired")
         of_a = {answer.source: answer for answer in self.answers}
         of_b = {answer.source: answer for answer in other.answers}
-        words, differences = (
-            [],
-            [],
-        )  # of each source; above 0 if only A has it right, below if B has
+        words = []
+        differences = []  # of each source, in words; below 0 if only B has it right
         for source in {**of_a, **of_b}:
             a, b = of_a.get(source), of_b.get(source)
             if a is None or b is None:
