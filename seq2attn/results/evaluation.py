@@ -68,17 +68,16 @@ class Evaluation(Tabular):
             raise ValueError("it has no rows, or two of the same metric, family and length")
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, Place], Row]:
-        return {(row.metric, row.place): row for row in self.rows}
+    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+        return {(row.metric, row.length, row.family or RANDOM): row for row in self.rows}
 
     def get(
         self, metric: str, length: int | None = None, family: str | None = RANDOM
     ) -> Row | None:
         """Return the row of a metric at a length, or of all words (length None); None if it was not
-        measured. family: of strings that a task draws.
+        measured. family: of strings that a task draws; None for words.
         """
-        of_words = self.rows[0].family is None
-        return self._by_key.get((metric, (None if of_words else family, length)))
+        return self._by_key.get((metric, length, family or RANDOM))
 
     def completed(self, other: Evaluation) -> Evaluation:
         """Return this evaluation with the rows that only the other has: first those of all words,

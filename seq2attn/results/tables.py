@@ -62,10 +62,10 @@ def errors_table(evaluation: Evaluation) -> Table:
     """
     rows = []
     for answer in evaluation.errors():
-        what = " ".join(map(str, answer.edits))
+        what = list(map(str, answer.edits))
         if not answer.finished:
-            what += " (cut off)"
+            what.append("(cut off)")
         source, _, features = answer.source.partition("\t")
         edits = len(answer.edits)
-        rows.append((source, features, answer.right, answer.answer, edits, what.strip()))
+        rows.append((source, features, answer.right, answer.answer, edits, " ".join(what)))
     return Table(list(map(Column, ERRORS)), rows)
