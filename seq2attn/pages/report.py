@@ -206,7 +206,9 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     # a table of error rates, if a run is on a file of pairs; and one by length
     *rates, lengths = side_by_side(results)
-    title = f"{lengths.title}; {'; '.join(sources)}"
+    # of a single run, the title of the table is its name, which is in `sources`
+    headings = [lengths.title, *sources] if len(sources) > 1 else sources
+    title = "; ".join(headings)
     # without notes: those are for a command line, or say what the figure says, too
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))
