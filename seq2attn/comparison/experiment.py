@@ -180,8 +180,8 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     places = {}
     for key, line in document.lines.items():
-        key = re.sub(r"^(set|vary)\.", "", key)  # a problem names the config's key alone
-        places[key] = f"{file}:{line}"
+        # a problem names the config's key alone
+        places[key.removeprefix("set.").removeprefix("vary.")] = f"{file}:{line}"
     return values, places
 
 
