@@ -64,10 +64,10 @@ def random_scores(
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
-        query = torch.randn(count, 1, width, generator=random) * components.query_sd  # (n, 1, D)
-        states = torch.randn(count, keys, width, generator=random) * components.key_sd  # (n, S, D)
-        query += components.query_mean
-        states += components.key_mean
+        query = torch.randn(count, 1, width, generator=random)  # (n, 1, D)
+        states = torch.randn(count, keys, width, generator=random)  # (n, S, D)
+        query = components.query_mean + components.query_sd * query
+        states = components.key_mean + components.key_sd * states
         scores = score(query, score.project(states))  # (n, 1, S)
         blocks.append(scores.squeeze(1).double())
     return torch.cat(blocks)
@@ -95,9 +95,11 @@ class VarianceRow:
     score: str
     width: int = column("D")
     variance: float = column("variance", ".5g")
+    """as measured"""
     variance_error: float = column("±", ".2g")
     """standard error of the measured variance"""
     variance_theory: float | None = column("expected variance", ".5g")
+    """by the formula of `score_variance`"""
     deviation: float | None = column("off by", "+.1f")
     """(measured - theory) / standard error; beyond 3 once in 370 times"""
 
@@ -160,6 +162,7 @@ class SaturationRow:
     largest: float = column("largest weight")
     """mean of the largest weight"""
     largest_error: float = column("±")
+    """its standard error"""
     saturated: float = column("saturated")
     """share of queries whose largest weight exceeds 0.99"""
     weights: tuple[float, ...] = column("weights by rank")
@@ -194,6 +197,7 @@ class EntropyRow:
     entropy: float = column("entropy", ".4f")
     """mean over the queries"""
     entropy_error: float = column("±", ".4f")
+    """its standard error"""
     limit: float | None = column("expected", ".4f")
     """expected of S independent normal scores of the same variance, the limit D -> infinity; None:
     no formula"""
@@ -240,9 +244,11 @@ class GradientRow:
     mean: float = column("mean norm", ".4f")
     """mean norm of the gradient of the largest weight with respect to the scores, by autograd"""
     mean_error: float = column("±", ".4f")
+    """its standard error"""
     formula: float = column("by formula", ".4f")
     """the mean by formula, on the same scores"""
     median: float = column("median norm", ".4f")
+    """median of the norms by autograd"""
     largest: float = column("largest weight")
     """mean of the largest weight"""
 

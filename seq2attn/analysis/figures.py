@@ -127,8 +127,8 @@ def ledger_figure(result: Analysis) -> Figure:
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
         bars = panel.barh(scores, column(result.rows, field), color=colours)
         panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
-        # room for the labels behind the bars; at least 1, as all bars may be 0
-        panel.set(title=label, xticks=[], xlim=(0, 1.35 * max(1, panel.dataLim.xmax)))
+        panel.set(title=label, xticks=[])
+        panel.margins(x=0.35)  # room for the labels behind the bars
         panel.spines[["top", "right", "bottom"]].set_visible(False)
 
     panels[0].invert_yaxis()  # the first score on top

@@ -27,8 +27,11 @@ class ImportanceRow:
     """The strings of one length, decoded with one kind of weights."""
 
     weights: str
+    """unchanged, permuted, uniform or frozen"""
     length: int | None = column("length")
+    """of the sources"""
     exact_match: float = column("exact match")
+    """share of the strings whose output is right"""
     low: float | None = column("low")
     """ends of the 95 % interval over strings"""
     high: float | None = column("high")
@@ -94,16 +97,15 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
 
-    def order_at(step: int) -> Tensor:
-        random = generator(source.device, seed, "permuted weights", source.size(1), step)
-        numbers = torch.rand(valid.shape, generator=random, device=source.device)
-        # numbers are below 1: with 2, padding stays behind
-        return numbers.masked_fill(~valid, 2.0).argsort(dim=2)  # (B, 1, S)
-
     def hook(weights: Tensor, at: At) -> Tensor:
         """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps, `at.first` and so on."""
-        steps = range(at.first, at.first + weights.size(-2))
-        order = torch.cat(list(map(order_at, steps)), dim=1)  # (B, L, S)
+        orders = []
+        for step in range(at.first, at.first + weights.size(-2)):
+            random = generator(source.device, seed, "permuted weights", source.size(1), step)
+            numbers = torch.rand(valid.shape, generator=random, device=source.device)
+            # numbers are below 1: with 2, padding stays behind
+            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))  # (B, 1, S)
+        order = torch.cat(orders, dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))
 
     return hook
