@@ -293,7 +293,9 @@ class MaskRow:
     """One window at one of L output positions."""
 
     mask: str
+    """the name of the window"""
     t: int = column("t")
+    """the output position"""
     centre: float | None = column("centre", ".3g")
     """p_t; None for `global`"""
     picture: str = column("source positions")

@@ -141,10 +141,9 @@ class SeedMean:
         """
         if self.effect_size is None:
             return None
-        freedom = self.count - 1
         t = abs(self.effect_size) * math.sqrt(self.count)
         # (rounding may bring the probability above 1)
-        return max(0.0, 1 - _t_probability(math.atan(t / math.sqrt(freedom)), freedom))
+        return max(0.0, 1 - _t_probability(t, self.count - 1))
 
 
 def mean_over_seeds(
@@ -169,22 +168,23 @@ def mean_over_seeds(
 @functools.cache
 def t_quantile(freedom: int) -> float:
     """Return t such that |T| < t with probability 0.95, where T has Student's distribution with
-    `freedom` degrees of freedom. Bisection finds the angle atan(t / sqrt(freedom)).
+    `freedom` degrees of freedom, by bisection.
     """
-    low, high = 0.0, math.pi / 2
+    low, high = 0.0, 13.0  # it is 12.7 with one degree of freedom, and else smaller
     for _ in range(100):  # more than the bits of a number, so that it ends at the nearest one
-        angle = (low + high) / 2
-        if _t_probability(angle, freedom) < 0.95:
-            low = angle
+        t = (low + high) / 2
+        if _t_probability(t, freedom) < 0.95:
+            low = t
         else:
-            high = angle
-    return math.sqrt(freedom) * math.tan(low)
+            high = t
+    return low
 
 
-def _t_probability(angle: float, freedom: int) -> float:
-    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), where T has Student's distribution: the
-    finite series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
+def _t_probability(t: float, freedom: int) -> float:
+    """Return P(|T| < t) where T has Student's distribution with `freedom` degrees of freedom: the
+    finite series of Abramowitz & Stegun, 26.7.3 for odd ones, 26.7.4 for even ones.
     """
+    angle = math.atan(t / math.sqrt(freedom))
     cosine, odd = math.cos(angle), freedom % 2
     term = cosine if odd else 1.0
     total = 0.0
