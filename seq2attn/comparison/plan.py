@@ -288,10 +288,8 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     """
     from seq2attn.build import load_task
 
-    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
-    for trial in trials:
-        evaluation = trial.config.evaluation
-        different[str((trial.config.task, evaluation, trial.families, trial.lengths))] = trial
+    # one trial for each task and evaluation, as text, since keys are hashed
+    different = {str((trial.config.task, trial.config.evaluation)): trial for trial in trials}
     notes: list[str] = []
     for trial in different.values():
         task = load_task(trial.config)
