@@ -106,16 +106,13 @@ def fingerprint(function: Any) -> str:
     bytecode is different.
     """
     checksum = hashlib.blake2b(digest_size=4)  # short, since messages show it
-    waiting = [function]
-    # what was taken apart already, by its `id`, as functions may call each other in circles; it is
-    # kept, or something else would get its `id`
-    seen: dict[int, Any] = {}
-    while waiting:
-        value = waiting.pop()
+    values = [function]  # all are kept, so that each `id` stays that of one value
+    taken_apart = set()  # the `id` of each; functions may call each other in circles
+    for value in values:  # and its parts, which are appended meanwhile
         checksum.update(_text(value).encode())
-        if id(value) not in seen:
-            seen[id(value)] = value
-            waiting += _parts(value)
+        if id(value) not in taken_apart:
+            taken_apart.add(id(value))
+            values += _parts(value)
     return checksum.hexdigest()
 
 

@@ -121,10 +121,10 @@ class SeedMean:
     count: int
     value: float
     """the mean, as a table shows it"""
-    deviation: float | None
+    deviation: float | None = None
     """standard deviation over seeds (n - 1); None for one seed"""
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     """the ends of Student's 95 % confidence interval of the mean; None for one seed"""
 
     @property
@@ -158,7 +158,7 @@ def mean_over_seeds(
     """
     count, mean = len(values), statistics.fmean(values)
     if count == 1:
-        return SeedMean(1, mean, None, None, None)
+        return SeedMean(1, mean)
     deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
     low, high = max(lowest, mean - half), min(highest, mean + half)
