@@ -191,8 +191,8 @@ def _baselines(trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
 
 def _plain(values: Values) -> dict[str, Any]:
     """Return values by dotted key as numbers, truth values, None or text. Those that mean the same
-    become the same: the options of a part are keys of their own, and a synonym
-    becomes the part's name. A list is written as text.
+    become the same: the options of a part are keys of their own, and a synonym becomes the part's
+    name. A list is written as text.
     """
     plain = {}
     for key, value in flat_values(values).items():
