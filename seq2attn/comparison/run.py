@@ -118,8 +118,6 @@ class Workers:
 
 # ---- the queue ----
 
-Running = dict[Future[Outcome], Trial]
-
 
 class Queue:
     """The trials of a comparison: those that wait, those that run, and how the others ended.
@@ -139,7 +137,7 @@ class Queue:
         self.display = display
         self.count = len(trials)
         self.waiting = list(trials)
-        self.running: Running = {}
+        self.running: dict[Future[Outcome], Trial] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.executor = workers.make()  # another replaces it when one of its processes dies
         self._suspects: set[str] = set()  # trials that ran when a process died
@@ -175,7 +173,7 @@ class Queue:
             if self.running:
                 self.display.say("stopping: the running trials are saved")
                 self.context.stop()
-                self.outcomes |= _cancel_or_wait(self.running)
+                self._cancel_or_wait()
         except BaseException:  # also a second signal
             self.context.stop()
             self.executor.shutdown(wait=False)
@@ -196,9 +194,22 @@ class Queue:
             except futures.BrokenExecutor:  # since one of its processes died
                 self.executor.shutdown(wait=False)
                 self.executor = self.workers.make()
-                _check_start(self.executor)
+                self._check_start()
                 future = self._submit(trial)
             self.running[future] = trial
+
+    def _check_start(self) -> None:
+        """Raise `Seq2AttnError` if a worker ends before it has run anything."""
+        try:
+            self.executor.submit(os.getpid).result()
+        except futures.BrokenExecutor:
+            raise Seq2AttnError(
+                "no trial can run: a worker process ends as soon as it is started",
+                hint="Each worker imports the script that starts it. A script must call "
+                'seq2attn.compare below the line: if __name__ == "__main__":\n'
+                "Otherwise the worker was killed, or memory is short.",
+                exit_code=1,
+            ) from None
 
     def _submit(self, trial: Trial) -> Future[Outcome]:
         others = self._others() if self._left_out else []
@@ -221,8 +232,7 @@ class Queue:
                 self._suspects.discard(trial.name)
                 self.outcomes[trial.name] = outcome
                 self.display.end(trial.name, str(outcome))
-        done = len(self.outcomes) + _show_running(self.running, self.display)
-        self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")
+        self._show_progress()
 
     def _is_tried_again(self, trial: Trial, outcome: Outcome) -> bool:
         """Return True for a trial during which a process died for the first time, which may have
@@ -239,45 +249,27 @@ class Queue:
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
         return bool(self._others())
 
+    def _show_progress(self) -> None:
+        """Show how far each running trial is, and all together."""
+        done = float(len(self.outcomes))
+        for trial in self.running.values():
+            step = last_step(trial.run)
+            # where epochs are counted, the run says how many steps they are, once it has begun;
+            # until then, nothing is done
+            steps = trial.config.training.steps or trial.run.status().steps or math.inf
+            self.display.step(trial.name, step / steps, f"step {step:,}")
+            done += step / steps
+        self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")
 
-def _check_start(executor: Executor) -> None:
-    """Raise `Seq2AttnError` if a worker ends before it has run anything."""
-    try:
-        executor.submit(os.getpid).result()
-    except futures.BrokenExecutor:
-        raise Seq2AttnError(
-            "no trial can run: a worker process ends as soon as it is started",
-            hint="Each worker imports the script that starts it. A script must call "
-            'seq2attn.compare below the line: if __name__ == "__main__":\n'
-            "Otherwise the worker was killed, or memory is short.",
-            exit_code=1,
-        ) from None
-
-
-def _show_running(running: Running, display: Display) -> float:
-    """Show how far each running trial is; return the sum of these shares."""
-    done = 0.0
-    for trial in running.values():
-        step = last_step(trial.run)
-        # where epochs are counted, the run says how many steps they are, once it has begun; until
-        # then, nothing is done
-        steps = trial.config.training.steps or trial.run.status().steps or math.inf
-        display.step(trial.name, step / steps, f"step {step:,}")
-        done += step / steps
-    return done
-
-
-def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
-    """Cancel the trials that have not begun, and wait for the others, which save themselves; return
-    how these ended, by their names.
-    """
-    outcomes = {}
-    for future, trial in running.items():
-        # first look whether it runs: a future of Dask's can be cancelled even then
-        if is_training(trial.run) or not future.cancel():
-            futures.wait([future])
-            outcomes[trial.name] = _outcome(future)
-    return outcomes
+    def _cancel_or_wait(self) -> None:
+        """Cancel the trials that have not begun, and wait for the others, which save themselves;
+        keep how these ended.
+        """
+        for future, trial in self.running.items():
+            # first look whether it runs: a future of Dask's can be cancelled even then
+            if is_training(trial.run) or not future.cancel():
+                futures.wait([future])
+                self.outcomes[trial.name] = _outcome(future)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
