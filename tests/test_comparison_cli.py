@@ -125,6 +125,14 @@ def test_options_override_an_experiment_file(cli):
     ]
 
 
+def test_a_table_for_a_paper_tells_families_apart(cli):
+    compare(cli, "--vary seed=1-2 --families random unary --lengths 2 --latex t.tex").check()
+    rows = [line for line in Path("t.tex").read_text().splitlines() if line.startswith("tiny & ")]
+    assert [row.split(" & ")[1:3] for row in rows] == [["random", "2"], ["unary", "2"]]
+    compare(cli, "--vary seed=1-2 --lengths 2 --latex u.tex").check()
+    assert "random" not in Path("u.tex").read_text()
+
+
 def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
     class Stopping(Inline):
         def submit(self, call, /, *arguments, **keywords):

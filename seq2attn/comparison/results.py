@@ -195,9 +195,11 @@ class Comparison(Tabular):
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
+        families = {row.family for group in self.groups for row in group.rows}
         form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
+            Column("family" if len(families) > 1 else "", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("seeds", form="d"),
             Number("n", key="samples"),

@@ -33,10 +33,17 @@ def paired_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]
                 raise
         rates = one.get("wer"), one.get("ser")
         rows.append([name, seeds.get(name), one.words, *rates, *compared])
-    columns = [Column("run"), Number("seed", form="d"), Number("n")]
-    columns += [Number(f"{rate}, %", key=rate.lower(), form=".1%") for rate in ("WER", "SER")]
-    columns += [Number("only it right"), Number("only the first right")]
-    columns += [Number("difference", form="+.1%"), Column("p", form=".2g")]
+    columns = [
+        Column("run"),
+        Number("seed", form="d", optional=True),
+        Number("n"),
+        Number("WER, %", key="wer", form=".1%"),
+        Number("SER, %", key="ser", form=".1%", optional=True),
+        Number("only it right"),
+        Number("only the first right"),
+        Number("difference", form="+.1%"),
+        Column("p", form=".2g"),
+    ]
     notes = ["brackets: 95 % intervals; n: words or lines"]
     if len(evaluations) > 1:
         notes.append(f"difference: in WER from {first}; p: {TEST}")
