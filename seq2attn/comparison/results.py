@@ -156,9 +156,8 @@ class Comparison(Tabular):
             Number("best", optional=True),
             Number("difference", form="+.3f"),
         ]
-        # of a metric such as entropy, neither lower nor higher is better: no family is the worst
         notes = []
-        if metric.lower_is_better is not None:
+        if metric.lower_is_better is not None:  # of entropy, no family is the worst
             notes = worst_note({(row.family, row.length): row.worst for row in group.rows})
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
@@ -172,10 +171,9 @@ class Comparison(Tabular):
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
-            trials = f"{len(group.trials)} of {group.planned}"
-            parameters = group.trials[0].parameters
-            of_group = {"group": group.label, "trials": trials, "parameters": parameters}
-            rows.append({**of_group, **vars(group.ranked)})
+            row = {"group": group.label, "parameters": group.trials[0].parameters}
+            row["trials"] = f"{len(group.trials)} of {group.planned}"
+            rows.append({**row, **vars(group.ranked)})
         notes = [self._verdict(), NOTE]
         if self.failed:
             # how many failed, then a line for each
