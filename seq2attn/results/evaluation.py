@@ -244,8 +244,8 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
         return [*tables, length_table(evaluations, ["--json has every measure"])]
     ((name, one),) = evaluations.items()
     columns = []
-    for metric in METRICS.values():  # a metric of a whole file is one number
-        if metric.heading and not metric.of_file and one.by_length(metric.name):
+    for metric in METRICS.values():
+        if metric.heading and one.by_length(metric.name):
             columns.append((metric.heading, one, metric.name))
     notes = worst_note({row.place: row.value for row in one.by_length("exact_match")})
     return [*tables, _by_length(columns, name, notes)]
