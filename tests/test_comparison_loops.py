@@ -134,7 +134,7 @@ def test_a_loop_that_fails_or_is_none_is_said():
 
     with refused(r"train: .*test_comparison_loops.py:\d+: exit\(\) was called with the code 3"):
         compare(broken, vary="seed=1-2")
-    for wrong in (3, "adam", {"a": adam, "b": 3}):
+    for wrong in (3, "adam", lambda: None, {"a": adam, "b": lambda model, more: None}):
         with refused("train: expected a function of a model, or a mapping of names"):
             compare(wrong)
     assert not list(Path("runs").glob("loops-*"))

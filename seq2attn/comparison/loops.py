@@ -6,6 +6,7 @@ torch.
 import contextlib
 import functools
 import hashlib
+import inspect
 import pickle
 import sys
 import traceback
@@ -49,8 +50,8 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """Return the loops by name: those of a mapping, a single function by its own name, or of None
     no loop.
 
-    Raises `Seq2AttnError` for what cannot be called, and for a function that cannot be sent to
-    another process.
+    Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
+    sent to another process.
     """
     if train is None:
         return {}
@@ -58,11 +59,13 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}
     for name, function in functions.items():
-        if not callable(function):
+        try:
+            inspect.signature(function).bind("a model")
+        except (TypeError, ValueError):
             raise Seq2AttnError(
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
-            )
+            ) from None
         loops[str(name)] = Loop(f"{name} {fingerprint(function)}", _pickled(function))
     return loops
 
