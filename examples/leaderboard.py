@@ -58,7 +58,7 @@ def main(file: Path, plot: str = "", times: str = ""):
     lengths = sorted({row["length"] for row in trials})
     worst, parameters = {}, {}
     for row in trials:
-        task, mechanism = row["group"].split(", ", 1)
+        task, _, mechanism = row["group"].partition(", ")
         cell = mechanism, task, row["length"]
         worst[cell] = min(worst.get(cell, (2.0, "")), (row["value"], row["family"]))
         parameters[mechanism] = row["parameters"]
