@@ -259,8 +259,6 @@ plot accuracy --plot good.yaml/x.png | good.yaml is not a folder
 plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
 report tinny | no run 'tinny' in runs; did you mean
 report good tiny | no run 'good' in runs
-report good.yaml | good.yaml: 3 problems
-report neither.yaml | neither.yaml: no such file
 report tiny --to page.txt | page.txt: a report's file name ends with .html
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
 eval tiny --ensemble | --ensemble averages two runs or more
@@ -316,7 +314,7 @@ page --train good.yaml --train short.yaml | task and training.batch_size must be
 {GRID} {RATES}1e-2..1e-4:8 | --vary '{RATES}1e-2..1e-4:8' | 'log:1e-2..1e-4:8': expected log:
 {GRID} {RATES}1e-300..1e300:3 | expected log:FIRST..LAST:COUNT with
 {GRID} config=a,b | not a config key; list base configs with --config FILE
-{GRID} train=a,b | not a config key; seq2attn.compare takes several training loops
+{GRID} train=a,b | not a config key; list base configs with --config FILE
 {SCORES} --baseline model.attention.score=dott | no group has model.attention.score="dott" {GROUPS}
 {SCORES} --baseline model.hiden=8 | no group has model.hiden=8 {GROUPS}
 {SCORES} --baseline seed=1 | no group has seed=1 {GROUPS}

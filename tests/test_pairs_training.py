@@ -16,7 +16,7 @@ from seq2attn.build import load_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import rows_of
+from seq2attn.results.metrics import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session

@@ -26,8 +26,8 @@ from reference import GENERATED  # noqa: E402
 
 RESULTS = [  # what functions return, where `import seq2attn` does not offer it
     "seq2attn.inference.answer.Hypothesis",
-    "seq2attn.results.rows.Row",
-    "seq2attn.results.rows.PairAnswer",
+    "seq2attn.results.metrics.Row",
+    "seq2attn.results.answers.PairAnswer",
 ]
 PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.register",

@@ -24,9 +24,9 @@ from pydantic import (
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_LINES, reading
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.text import sentence
 
