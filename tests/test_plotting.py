@@ -27,8 +27,8 @@ from seq2attn.plotting.curves import (
     curves_figure,
 )
 from seq2attn.plotting.style import logarithmic, looks, new_panels, save_figure
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 

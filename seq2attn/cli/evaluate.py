@@ -38,13 +38,12 @@ from seq2attn.cli.options import (
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.evaluation import Evaluation, side_by_side
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
     paired_table,
     paper_table,
-    side_by_side,
 )
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
@@ -114,12 +113,12 @@ def evaluate(
     If a source has several right answers, any of them counts. A source on several lines is one
     word, as in published word error rates, or with --per token as many as it has lines.
 
-    --paired counts the words that only one of two runs has right, and tests whether that may be
-    chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
-    since the lines of a source share an answer.
+    --paired counts the words that only one of two runs has right, each run and the first, and tests
+    whether that may be chance: by McNemar's exact test, or where lines are counted by a permutation
+    test over sources, since the lines of a source share an answer.
 
     --families measures other kinds of strings than random ones, such as one letter repeated, and
-    prints exact match by family and length. --errors writes each wrong answer next to the right
+    prints a row for each family and length. --errors writes each wrong answer next to the right
     one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
     was added.
 
@@ -152,8 +151,10 @@ def evaluate(
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
         _note_training(trained, evaluation)
+    # an ensemble has no seed: each of its runs has one
+    seeds = {} if models.as_ensemble else {run.name: run.config.seed for run in loaded}
     if paired:
-        paired_table(measured).show(as_json)
+        paired_table(measured, seeds).show(as_json)
     else:
         _print(measured, as_json)
     # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say how
@@ -162,9 +163,7 @@ def evaluate(
         for trained in loaded:
             save_evaluation(measured[trained.name], trained.run)
     if latex:
-        seeds = {trained.name: trained.config.seed for trained in loaded}
-        # an ensemble has no seed: each of its runs has one
-        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)
@@ -205,13 +204,8 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool) -> None:
         for name, evaluation in measured.items():
             rows += [{"run": name, **row} for row in evaluation.records()]
         Table.of_records(rows).show()
-    elif len(measured) > 1:
-        for table in side_by_side(measured):
-            table.show()
     else:
-        ((name, evaluation),) = measured.items()
-        # of a file, the title of the table of error rates names the run
-        for table in evaluation.tables(name if evaluation.data else ""):
+        for table in side_by_side(measured):
             table.show()
 
 

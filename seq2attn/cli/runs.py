@@ -20,9 +20,15 @@ from seq2attn.cli.options import (
     stop,
     write_output,
 )
-from seq2attn.data import splitting
-from seq2attn.data.format import Format, Pair
-from seq2attn.data.pairs import PairFile, load_pairs
+from seq2attn.data.format import Format, Pair, PairFile
+from seq2attn.data.pairs import (
+    left_out_of,
+    load_pairs,
+    shared_with_train,
+    split_by,
+    values_of,
+    words_of,
+)
 from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table
@@ -38,11 +44,12 @@ from seq2attn.runs.run import (
     runs_dir_option,
     state_of,
 )
+from seq2attn.text import left_out_notes
 
 # ---- split ----
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
-FOUND = ("header", "source_separator", "target_separator", "features_separator")
+FOUND = ("header", "source_separator", "target_separator")
 """what the pairs themselves tell, unless it is set"""
 RECIPES = {"small": 3_000, "medium": 30_000, "large": sys.maxsize}
 """recipe -> the most pairs that it is for"""
@@ -88,11 +95,8 @@ def split(
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
     # line number -> what no two parts share: a column's value, or a word in lower case
-    if by:
-        units = splitting.values_of(loaded, by)
-    else:
-        units = splitting.without_case(splitting.words_of(loaded))
-    parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
+    units = values_of(loaded, by) if by else words_of(loaded)
+    parts = split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
     for name, numbers in parts.items():
         if numbers:  # a part whose share is 0 has none
@@ -104,8 +108,8 @@ def split(
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
-        *loaded.notes,
-        *splitting.shared_with_train(loaded, parts),
+        *left_out_notes(left_out_of([loaded.record])),
+        *shared_with_train(loaded, parts),
         *warnings(train_pairs, dev_pairs, form),
     ):
         say(text)
@@ -117,15 +121,15 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
     """Return the pairs (source, answer) of the lines with these numbers: a line with several
     answers has several.
     """
-    return [pair for number in numbers for pair in file.parsed.rows[number]]
+    return [pair for number in numbers for pair in file.rows[number]]
 
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     """Load the file, and return it with the format in which it was read: the one that the options
     set.
 
-    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if it is
-    sure that they look odd because of it, the file is read once more, with a note.
+    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if they
+    look odd because of it, the file is read once more, with a note.
     """
     from seq2attn.config import load_config
 
@@ -137,7 +141,7 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     for oddity in oddities(load_pairs(file, form).pairs, form):
         for name, value in oddity.changes.items():  # fields of the format that would end it
             # (a key may also stand in an option's value, as in task={header: true})
-            if oddity.sure and name in FOUND and name not in options:
+            if name in FOUND and name not in options:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
     form = replace(form, **found)
@@ -149,11 +153,10 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     the settings by which the parts are read as FILE was.
     """
     for oddity in oddities(train, form):
-        if oddity.sure:  # otherwise `train` would warn of it
-            form = replace(form, **oddity.changes)
+        form = replace(form, **oddity.changes)
     recipe = next(name for name, most in RECIPES.items() if len(train) <= most)
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
-    changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
+    changes |= replace(form, skip_bad=0).differing(Format())  # malformed lines are left out already
     # always set, since the recipes set another separator than the usual one
     changes.setdefault("target_separator", form.target_separator)
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.data.tasks import StringTask
+from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.inference.changes import set_weights
 from seq2attn.model.cells import Cell

@@ -13,7 +13,8 @@ from torch import Tensor
 from seq2attn.build import build_model, load_task
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
-from seq2attn.data.tasks import StringTask, Task
+from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.trained_model import TrainedModel, load_run

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.analysis.ledger import parameter_ledger
+from seq2attn.analysis.costs import parameter_ledger
 from seq2attn.build import build_model, build_task
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan
@@ -27,7 +27,7 @@ from seq2attn.plotting.curves import (
     curves_figure,
 )
 from seq2attn.plotting.style import svg
-from seq2attn.results.tables import side_by_side
+from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
 from seq2attn.text import first_of
@@ -206,7 +206,9 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     # a table of error rates, if a run is on a file of pairs; and one by length
     *rates, lengths = side_by_side(results)
-    title = f"{lengths.title}; {'; '.join(sources)}"
+    # of a single run, the title of the table is its name, which is in `sources`
+    headings = [lengths.title, *sources] if len(sources) > 1 else sources
+    title = "; ".join(headings)
     # without notes: those are for a command line, or say what the figure says, too
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from seq2attn.display.signs import explain_signs, isolate_direction, sign, weight_colour
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 
 if TYPE_CHECKING:
     from rich.console import Console

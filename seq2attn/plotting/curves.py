@@ -20,7 +20,7 @@ from seq2attn.plotting.style import (
     new_panels,
 )
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_json, writing
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.files import writing
-from seq2attn.runs.records import FORMAT, Environment, Status, read_record
+from seq2attn.runs.records import FORMAT, Environment, Learned, Status, read_record
 from seq2attn.text import did_you_mean, first_of, quoted
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
@@ -102,7 +102,7 @@ class Run:
         """Return what the run keeps of a task that read files, without opening any of them; None
         for any other task.
         """
-        return read_record(dict[str, Any], self.task_file) if config.data_files else None
+        return read_record(Learned, self.task_file).model_dump() if config.data_files else None
 
     def status(self) -> Status:
         """Read status.json. If that fails, nothing is known."""

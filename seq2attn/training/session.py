@@ -18,7 +18,8 @@ from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
-from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.data.batches import Batch
+from seq2attn.data.stream import TrainingData
 from seq2attn.display.console import Display, say
 from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
 from seq2attn.inference.predictor import Predictor
