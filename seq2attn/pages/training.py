@@ -9,7 +9,7 @@ Shapes: B strings of a batch, S source positions, L output positions.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,9 +29,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.model.hooks import Rank, named_hooks
 from seq2attn.model.points import Hook, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
-from seq2attn.pages.spelling import torch_decompositions
-from seq2attn.pages.tracing import exporting
+from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
+from seq2attn.pages.tracing import exporting, line_of
 from seq2attn.torch_private import (
     aten_foreach_multiply,
     aten_foreach_norm,
@@ -46,8 +45,6 @@ CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
 Call = Callable[[Tensors], Tensors]
-Tracing = Literal["real", "fake"]
-"""with what a function is traced: tensors with numbers, or with shapes alone"""
 aten = torch.ops.aten
 
 
@@ -79,9 +76,9 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
         draw, drawn = drawing(config, task)
         examples = draw({})
         return {
-            "first": _graph_of_shapes(lambda: (first, {})),
+            "first": graph_of(first, {}),
             "draw": drawn,
-            "train": _graph_of_shapes(lambda: _train(config, task, examples)),
+            "train": graph_of(*_train(config, task, examples)),
         }
 
 
@@ -121,11 +118,11 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
         # an exception: the drawing cannot be traced, as with a Python loop over what was drawn
         with contextlib.suppress(Exception):
-            graph = graph_of(draw, {})
+            graph = graph_of(draw, {}, "real")
             # Its only inputs are random numbers: without any, all its examples would be the same.
             # What Python's own generators draw is a constant in the graph, and another one when it
             # is traced again.
-            if graph["inputs"] and graph == graph_of(draw, {}):
+            if graph["inputs"] and graph == graph_of(draw, {}, "real"):
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
@@ -195,26 +192,12 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 # ---- tracing ----
 
 
-def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
-    """Trace a function by the shapes of its tensors alone, which is four times as fast. That fails
-    where numbers decide something, and for a model that holds tensors of its own: then trace it
-    with numbers.
-
-    make: returns the function, and example inputs, anew for each attempt.
-    """
-    try:
-        return graph_of(*make(), tracing="fake")
-    except Lacking:  # tracing with numbers would meet the same operation
-        raise
-    except Exception:  # any of torch's
-        return graph_of(*make())
-
-
-def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
+def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
     """Trace a function, and return its graph. Gradients that it computes are operations like all
     others.
 
-    inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers.
+    inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers, as for a
+        task that keeps tensors of its first call for the next.
 
     If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
     these lines doubles the time of tracing, so only a second trace, made for the message, does.
@@ -226,21 +209,24 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
         output_names[:] = results  # the keys, which a traced graph does not keep
         return results
 
+    # the model may hold tensors of its own, with numbers
+    options: Any = {"tracing_mode": tracing, "_allow_non_fake_inputs": True}
+
     def trace_call(*, lines: bool) -> fx.GraphModule:
         table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            return make_fx(noting_names, table, tracing, record_stack_traces=lines)(inputs)
+            return make_fx(noting_names, table, record_stack_traces=lines, **options)(inputs)
 
-    graph = trace_call(lines=False)
+    # make a graph without writing in place; of the graph, in which gradients are operations, since
+    # `functionalize` cannot differentiate `call` itself
+    graph = make_fx(functionalize(trace_call(lines=False)), **options)(inputs)
     try:
         return graph_json(graph, inputs, output_names)
-    except SharedMemory:
-        # make a graph without writing in place; of the graph, in which gradients are operations,
-        # since `functionalize` cannot differentiate `call` itself
-        graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
-    except Lacking:
-        graph = trace_call(lines=True)  # it is refused again below, with the line
-    return graph_json(graph, inputs, output_names)
+    except Lacking as lacking:
+        for node in trace_call(lines=True).graph.nodes:
+            if node.target in lacking.operations:
+                raise Lacking(f"{lacking}{line_of(node)}") from None
+        raise
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
