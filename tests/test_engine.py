@@ -28,8 +28,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes
 from seq2attn.pages.functions import Function
 from seq2attn.pages.graphs import operations, program_json
-from seq2attn.pages.models import untrained_models
-from seq2attn.pages.page import answer_json, model_json
+from seq2attn.pages.page import answer_json, model_json, untrained_models
 from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
 from seq2attn.parts import TASKS

@@ -15,8 +15,7 @@ from test_attention_changes import changed as predicted
 
 import seq2attn
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.pages.models import PageModel, run_models
-from seq2attn.pages.page import render
+from seq2attn.pages.page import PageModel, render, run_models
 from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
@@ -429,7 +428,7 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     browser.console()
     browser.open(tmp_path / "tiny.html")
     title = browser.run("return [document.title, by('text').value]")
-    assert title == ["reverse with scaled attention", "abc"]
+    assert title == ["tiny", "abc"]
     assert browser.console() == []
 
 

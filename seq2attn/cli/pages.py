@@ -29,7 +29,6 @@ from seq2attn.cli.outputs import (
     save_figure,
     write_output,
 )
-from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
 from seq2attn.text import first_of, quoted
@@ -119,16 +118,13 @@ def page(
     if train and (names or len(train) > 2 or len(configs) < len(train)):
         raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
     runs = [] if train else find_runs(runs_dir, names)
-    from seq2attn.pages.models import run_models, untrained_models
-    from seq2attn.pages.page import render
+    from seq2attn.pages.page import render, run_models, untrained_models
 
     if train:  # there are no checkpoints yet: --checkpoint and --snapshots have no effect
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)
-    with make_display(seconds=0) as display:  # a line for each model, in a pipe, too
-        rendered = render(models, display)
-    _write(to, rendered)
+    _write(to, render(models))
 
 
 def export(
@@ -156,7 +152,7 @@ def export(
         raise Seq2AttnError(
             f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
         )
-    from seq2attn.export.folder import write_folder
+    from seq2attn.export import write_folder
     from seq2attn.inference.trained_model import load_run
 
     write_folder(folder, load_run(run, checkpoint, "cpu"))

@@ -1,33 +1,28 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the folder of them."""
+"""A model as a folder of ONNX graphs, by PyTorch's exporter, for programs without seq2attn."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 from torch.export import ExportedProgram
 
-from seq2attn.display.console import json_text
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.files import write_atomically
+from seq2attn.errors import Seq2AttnError
+from seq2attn.files import write_atomically, write_json
 from seq2attn.inference.decoding import measuring
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.pages.functions import Function
-from seq2attn.pages.manifest import manifest
+from seq2attn.pages.functions import Function, manifest
 from seq2attn.pages.tracing import (
-    Run,
     Traced,
     are_close,
     at_other_lengths,
     exporting,
-    first_difference,
     line_of,
     trace_model,
 )
@@ -60,20 +55,17 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
     with measuring(model), exporting("torch cannot translate this model into ONNX"):
         graphs = {one.function.name: _translated(one) for one in traced}
         # the same functions with example inputs of other lengths than those of the tracing
-        for one, function, message in at_other_lengths(model, traced):
-            _compare(graphs[function.name], one.module, function, message)
+        for _, function, message in at_other_lengths(model, traced):
+            if not are_close(
+                _results(graphs[function.name], function), function.call(function.inputs)
+            ):
+                raise ValueError(message)
     return list(graphs.values())
 
 
-def _compare(
-    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, message: str
-) -> None:
+def _results(graph: onnx.ModelProto, function: Function) -> list[Tensor]:
     """Run an ONNX graph on the example inputs of a function of the model, by the reference
-    interpreter of onnx. Raises `ValueError` unless it gives what the function does, up to rounding.
-
-    module: the traced graph that the ONNX graph was translated from. It is run only after a
-        difference, to name the first operation whose value is another in ONNX.
-    message: what the error begins with.
+    interpreter of onnx. Return its outputs, in order.
     """
     from onnx import reference
 
@@ -83,25 +75,8 @@ def _compare(
             return (np.take_along_axis(data, indices, axis),)
 
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
-    inputs = tree_map(Tensor.numpy, function.inputs)
-    try:
-        made: Any = evaluator.run(None, inputs, intermediate=True)  # every value, by its name
-    except Exception as error:  # NumPy's, of shapes that do not fit
-        if is_out_of_memory(error):
-            raise
-        raise ValueError(f"{message}: {error}") from error
-    found = {}  # the values of all operations, as tensors
-    for name, value in made.items():
-        array = np.asarray(value)
-        if array.dtype != object:  # object: a list of tensors, which cannot be compared
-            found[name] = torch.from_numpy(array.copy())  # a flipped array has negative strides
-    expected = function.call(function.inputs)
-    # by position, since `_translated` has renamed some outputs
-    outputs = zip(expected, graph.graph.output, strict=True)
-    results = {name: found[output.name] for name, output in outputs}
-    if not are_close(results, expected):
-        # the values in ONNX have the names of the traced graph's nodes, by which they are compared
-        raise ValueError(message + first_difference(Run(module, function.inputs), found))
+    made: Any = evaluator.run(None, tree_map(Tensor.numpy, function.inputs))
+    return [torch.tensor(array) for array in made]
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:
@@ -110,6 +85,8 @@ def _translated(traced: Traced) -> onnx.ModelProto:
 
     Raises `ValueError` if the exporter has no translation for an operation.
     """
+    from onnx_ir.passes import Sequential, common
+
     function, program, _, outputs = traced
     inputs = function.inputs
     # decompose only if need be, since it takes time
@@ -121,12 +98,16 @@ def _translated(traced: Traced) -> onnx.ModelProto:
             input_names=list(inputs),
             output_names=[f"{name}.next" if name in inputs else name for name in outputs],
             opset_version=OPSET,
-            optimize=False,  # `_optimise` does what is wanted of it
+            optimize=False,  # it takes long, and drops x + 1e-8
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
         raise ValueError(_untranslated(error, program)) from None
-    _optimise(exported.model)
+    Sequential(
+        common.ClearMetadataAndDocStringPass(),  # lines of Python, with their folders
+        common.OutputFixPass(),
+        common.NameFixPass(),  # an operation may have the name of an output
+    )(exported.model)
     graph: onnx.ModelProto = exported.model_proto
     graph.graph.name = function.name
     graph.producer_name = "seq2attn"
@@ -140,39 +121,7 @@ def _untranslated(error: Exception, program: ExportedProgram) -> str:
     if not named:
         return reason.splitlines()[0]
     lines = (line_of(node) for node in program.graph.nodes if named[1] in str(node.target))
-    return f"the exporter has no translation for {named[1]}{next(lines, '')}"
-
-
-def _optimise(model: Any) -> None:
-    """Make a graph smaller, in place: compute what depends on constants alone, and remove what is
-    unused or there twice. Weights do not count as constants: they stay as they are, and get the
-    names that they have in the model.
-
-    model: an `onnx_ir.Model`. The exporter's own `optimize` also rewrites operations: that takes
-    fifteen times as long, and drops x + 1e-8.
-    """
-    from onnx_ir.passes import Sequential, common
-    from onnxscript.optimizer import fold_constants
-
-    weights = [(value, value.const_value) for value in model.graph.initializers.values()]
-    for value, _ in weights:
-        value.const_value = None  # until the end: what is not known cannot be folded
-    common.InlinePass()(model)
-    # results of more than 64 numbers, which are mostly zeros, are not stored but computed
-    fold_constants(model, output_size_limit=64)
-    Sequential(
-        common.RemoveUnusedNodesPass(),
-        common.RemoveUnusedOpsetsPass(),
-        common.ClearMetadataAndDocStringPass(),
-        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
-        common.DeduplicateInitializersPass(),
-        common.CommonSubexpressionEliminationPass(),
-        common.OutputFixPass(),
-        common.NameFixPass(),
-    )(model)
-    for value, tensor in weights:
-        value.const_value = tensor
-        value.name = value.name.removeprefix("model.")  # the tracing put it there
+    return f"the exporter has no translation for {named[1]}{next(lines)}"
 
 
 # ---- a folder for other programs ----
@@ -186,24 +135,19 @@ def write_folder(folder: Path, trained: TrainedModel) -> None:
     cannot be written.
     """
     graphs = export_graphs(trained.predictor.model)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_graphs(folder, graphs, {
+    described = {
+        "format": 1,
         "run": trained.run.name,
         "step": trained.step,
         "config": trained.config.model_dump(mode="json"),
         **manifest(trained.predictor, [graph.graph.name for graph in graphs]),
-    })  # fmt: skip
-    card = files("seq2attn.export") / "card.md"  # the same text for every model
-    write_atomically(folder / "README.md", card.read_bytes())
-
-
-def write_graphs(
-    folder: Path, graphs: Sequence[onnx.ModelProto], described: dict[str, Any]
-) -> None:
-    """Write graphs, and the manifest that describes them."""
+    }
+    folder.mkdir(parents=True, exist_ok=True)
     for graph in graphs:
         write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
-    write_atomically(folder / "manifest.json", json_text({"format": 1, **described}).encode())
+    write_json(folder / "manifest.json", described)
+    card = files("seq2attn") / "export.md"  # the same text for every model
+    write_atomically(folder / "README.md", card.read_bytes())
 
 
 # ---- operations that the exporter lacks, in terms of others ----
