@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 from seq2attn.results.maps import AttentionMap
-from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.records import Metrics
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, evaluations, read_attention, read_metrics
 
 WHOLE = AttentionMap("a", "a", ("a",), ("a",), ((1.0,),), (0,)).to_json()
 DAMAGE = [

@@ -14,7 +14,6 @@ from seq2attn.cli.outputs import show
 from seq2attn.display.console import say
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError, unknown
-from seq2attn.runs.machine import available_cores
 from seq2attn.text import quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
@@ -116,6 +115,8 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:  # of a file; it need not be a registered part
+        from seq2attn.runs.create import available_cores
+
         places = Places.parse(attention)
         options = {
             "sizes": literals(sizes),

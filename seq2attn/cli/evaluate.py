@@ -39,7 +39,7 @@ from seq2attn.results.tables import (
     paper_table,
     side_by_side,
 )
-from seq2attn.runs.logs import save_evaluation
+from seq2attn.runs.run import save_evaluation
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel

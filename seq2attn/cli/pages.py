@@ -208,7 +208,7 @@ def accuracy(
     """
     check_figure(file, force)
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
-    from seq2attn.runs.logs import latest_by_length, read_metrics
+    from seq2attn.runs.run import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
     # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
@@ -254,7 +254,7 @@ def attention(
     """
     check_figure(file, force)
     from seq2attn.plotting.attention import evolution_figure
-    from seq2attn.runs.logs import read_attention
+    from seq2attn.runs.run import read_attention
 
     (run,) = find_runs(runs_dir, [name] if name else None)
     snapshots = read_attention(run)

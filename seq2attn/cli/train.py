@@ -7,7 +7,7 @@ from typing import Annotated
 from seq2attn.cli.options import Device, LoadedPlugins, Overrides, RunsDir, option, run_names, stop
 from seq2attn.display.console import say
 from seq2attn.display.progress import make_display
-from seq2attn.runs.machine import MAX_THREADS
+from seq2attn.runs.records import MAX_THREADS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, resume_command, runs_dir_option
 
 Threads = Annotated[

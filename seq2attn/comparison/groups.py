@@ -12,8 +12,8 @@ from seq2attn.comparison.trial import find_evaluation
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import METRICS, Metric
 from seq2attn.results.statistics import SeedMean, mean_over_seeds
-from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
+from seq2attn.runs.run import read_metrics
 
 ValuesBySeed = dict[tuple[str | None, int | None], dict[int, float]]
 """(family, length) -> seed -> value of a metric"""

@@ -33,9 +33,7 @@ from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import writing
 from seq2attn.plugins import loaded
-from seq2attn.runs.create import package_checksum, run_word
-from seq2attn.runs.logs import last_step
-from seq2attn.runs.machine import choose_device
+from seq2attn.runs.create import choose_device, package_checksum, run_word
 from seq2attn.runs.run import is_training
 from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -322,10 +320,11 @@ def _show_running(running: Running, display: Display) -> float:
     """
     done = 0.0
     for trial in running.values():
-        step = last_step(trial.run)
+        status = trial.run.status()  # as of the last evaluation
+        step = status.step or 0
         # where epochs are counted, the run says how many steps they are, once it has begun; until
         # then, nothing is done
-        steps = trial.config.training.steps or trial.run.status().steps or math.inf
+        steps = trial.config.training.steps or status.steps or math.inf
         progress = trial.length * step / steps
         display.step(trial.name, progress, f"step {step:,}")
         done += progress

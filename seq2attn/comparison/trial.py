@@ -31,8 +31,14 @@ from seq2attn.runs.create import (
     first_change,
     package_checksum,
 )
-from seq2attn.runs.logs import evaluations, save_evaluation
-from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
+from seq2attn.runs.run import (
+    BeingTrained,
+    Run,
+    check_plain,
+    evaluations,
+    save_evaluation,
+    training_lock,
+)
 from seq2attn.text import error_text
 
 STOP = b"stop"

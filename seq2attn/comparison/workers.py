@@ -19,7 +19,7 @@ from typing import Any
 
 from seq2attn.display.console import escape_streams
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.machine import available_cores
+from seq2attn.runs.create import available_cores
 
 ANSWER = 5  # seconds for a Dask scheduler to answer
 ExecutorWord = str | Callable[[], Executor] | None

@@ -46,8 +46,7 @@ from seq2attn.parts import (
 )
 from seq2attn.plotting.attention import Snapshot, choose_evenly
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
-from seq2attn.runs.logs import read_attention
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, read_attention
 from seq2attn.training.recorder import watched_strings
 
 ENGINE = """

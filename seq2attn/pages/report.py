@@ -28,8 +28,7 @@ from seq2attn.plotting.curves import (
 )
 from seq2attn.plotting.style import svg
 from seq2attn.results.tables import side_by_side
-from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
-from seq2attn.runs.run import Run, state_of
+from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
 from seq2attn.text import first_of
 
 if TYPE_CHECKING:

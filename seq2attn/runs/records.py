@@ -26,10 +26,10 @@ from seq2attn.files import MAX_LINES, reading
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
 from seq2attn.results.rows import Row
-from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
+MAX_THREADS = 256  # of the CPU
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -105,16 +105,12 @@ class Environment(Record):
         return self.model_dump(exclude=elsewhere, exclude_defaults=True)
 
 
-class DataFile(Record):
-    """A data file in task.json."""
-
-    sha256: str
-
-
 class LearnedFiles(Record):
-    """task.json: the data files that the run was started on, by the option that names them."""
+    """task.json: the data files that the run was started on, by the option that names them, each
+    with its `sha256`.
+    """
 
-    files: dict[str, DataFile]
+    files: dict[str, dict[str, Any]]
 
 
 class Progress(Record, frozen=False):

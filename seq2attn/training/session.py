@@ -28,8 +28,16 @@ from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.kernels import describe, prefers_cpu, why_slow
 from seq2attn.plugins import load_plugins, plugin_error
 from seq2attn.runs.checkpoint import check_tensors, not_finite
-from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
-from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
+from seq2attn.runs.create import (
+    NewRun,
+    check_same_files,
+    choose_device,
+    create_run,
+    default_dtype,
+    describe_environment,
+    keep_freed_memory,
+    total_memory,
+)
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
