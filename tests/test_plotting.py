@@ -274,7 +274,7 @@ def test_characters_that_no_font_has_are_named_and_korean_letters_stand_alone(tm
     figure = attention_figure([one_map(columns=symbols, rows=("b",), weights=(5 * (0.2,),))])
     note = save_figure(figure, tmp_path / "map.png")
     assert note.startswith("note: no font of matplotlib's has 'ހ' (U+0780), 'ㄱ' (U+3131)")
-    assert "(Hangul, Thaana): they are boxes in the figure. Install a font" in note
+    assert "they are boxes in the figure. Install a font" in note
     (panel,) = panels(figure)
     assert texts(panel.get_xticklabels()) == ["ㄱ", "ㅏ", "ㄱ", "ހ", "a"]
     assert save_figure(attention_figure([one_map()]), tmp_path / "map.png") == ""

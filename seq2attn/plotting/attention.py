@@ -140,21 +140,16 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
     """Return at most `limit` snapshots, the first and the last among them, such that attention
     changes by about as much from each to the next; with a limit of 1, only the last.
     """
-    count = len(snapshots)
-    if count <= limit or limit == 1:
+    if len(snapshots) <= limit or limit == 1:
         return list(snapshots[-limit:])
-    changes = [0.0]
+    changed = [0.0]  # how much has changed since the first snapshot
     for (_, before), (_, after) in itertools.pairwise(snapshots):
         change = sum(map(_change, before, after))  # over the strings
-        changes.append(change + 2**-30)  # a little, to choose evenly also where nothing changes
-    changed = np.cumsum(changes)  # (count,) how much has changed since the first snapshot
-
-    chosen = [0, count - 1]
-    for wanted in np.linspace(0, changed[-1], limit)[1:-1]:  # between the first and the last
-        distance = np.abs(changed - wanted)
-        distance[chosen] = np.inf  # no snapshot is chosen twice
-        chosen.append(int(distance.argmin()))
-    return [snapshots[index] for index in sorted(chosen)]
+        # a little more, to choose evenly also where nothing changes
+        changed.append(changed[-1] + change + 2**-30)
+    wanted = np.linspace(0, changed[-1], limit)  # (limit,) from the first to the last
+    distances = np.abs(np.subtract.outer(wanted, changed))  # (limit, count)
+    return [snapshots[index] for index in sorted(set(distances.argmin(axis=1)))]
 
 
 def _change(before: AttentionMap, after: AttentionMap) -> float:

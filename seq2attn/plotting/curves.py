@@ -53,16 +53,19 @@ def curves_figure(
         if log:
             points = averaged([point for point in points if point[1] > 0])
         panel.plot(
-            *zip(*points, strict=True),  # steps and values; nothing, and so no line, without points
+            [step for step, _ in points],
+            [value for _, value in points],
             color=look.colour,
             ls=look.dash,
+            lw=look.width,
             marker="o" if len(points) == 1 else "",  # a line of one point would not be seen
-            label=name,
+            label=name if points else "",
         )
     if log:
         logarithmic(panel)
-    panel.set_ylabel(label)
-    _finish(panel)
+    panel.set(xlabel="step", xlim=(0, None), ylabel=label)
+    clean(panel)
+    legend(panel)
     return figure
 
 
@@ -75,40 +78,16 @@ def accuracy_curves_figure(
     curves: name of a run -> (step, evaluation). scores: the score of each run, which gives the
     colour of its line.
     """
-    figure, (panel,) = new_panels()
-    for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
-        steps = [step for step, _ in evaluations]
-        means = [results.mean("exact_match") for _, results in evaluations]
+    means = {}
+    for name, evaluations in curves.items():
+        means[name] = [(step, results.mean("exact_match") or 0.0) for step, results in evaluations]
+    figure = curves_figure(means, scores, "exact match, mean to worst length")
+    (panel,) = figure.axes
+    for line, evaluations in zip(panel.lines, curves.values(), strict=True):
         worst = [results.lowest().value for _, results in evaluations]
-        panel.plot(
-            steps,
-            means,
-            color=look.colour,
-            ls=look.dash,
-            marker=look.marker,
-            lw=look.width,
-            ms=look.width + 2.5,
-            label=name,
-        )
-        panel.fill_between(
-            steps,
-            worst,
-            means,
-            color=look.colour,
-            alpha=0.15,
-            lw=0,
-        )
-    # beyond 0 and 1, so that markers there are whole
-    panel.set(ylim=(-0.03, 1.03), ylabel="exact match, mean to worst length")
-    _finish(panel)
+        panel.fill_between(*line.get_data(), worst, color=line.get_color(), alpha=0.15, lw=0)
+    panel.set_ylim(-0.03, 1.03)  # beyond 0 and 1, so that lines there are whole
     return figure
-
-
-def _finish(panel: Axes) -> None:
-    """Draw what all curves through training have in common."""
-    panel.set(xlabel="step", xlim=(0, None))
-    clean(panel)
-    legend(panel)
 
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -141,12 +140,11 @@ def save_figure(figure: Figure, path: Path) -> str:
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:
         return ""
-    scripts = sorted({unicodedata.name(one, "?").split()[0].title() for one in characters})
     names = first_of(list(map(character_name, characters)))
     return (
-        f"note: no font of matplotlib's has {names} ({', '.join(scripts)}): they are boxes in the "
-        "figure. Install a font that has them, such as one of the Noto family, and add its name to "
-        "font.family in your matplotlibrc"
+        f"note: no font of matplotlib's has {names}: they are boxes in the figure. Install a font "
+        "that has them, such as one of the Noto family, and add its name to font.family in your "
+        "matplotlibrc"
     )
 
 
