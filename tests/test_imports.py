@@ -134,7 +134,7 @@ def test_rooms_of_a_layer_form_no_ring():
 @pytest.mark.parametrize(
     "module, target",
     [
-        ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
+        ("seq2attn.plotting.figures", "seq2attn.inference.evaluation"),
         ("seq2attn.model.attention", "seq2attn.kernels.faster"),
     ],
 )

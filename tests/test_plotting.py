@@ -21,12 +21,15 @@ from seq2attn.plotting.attention import (
     evolution_figure,
 )
 from seq2attn.plotting.cells import heat_map, html_map, legend
-from seq2attn.plotting.curves import (
+from seq2attn.plotting.figures import (
     accuracy_curves_figure,
     accuracy_figure,
     curves_figure,
+    logarithmic,
+    looks,
+    new_panels,
+    save_figure,
 )
-from seq2attn.plotting.style import logarithmic, looks, new_panels, save_figure
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
 

@@ -180,7 +180,7 @@ def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
     plot: the folder or file that --plot names.
     """
     from seq2attn.comparison.figures import figure_files
-    from seq2attn.plotting.style import check_format
+    from seq2attn.plotting.figures import check_format
 
     if plot.is_file():
         check_format(plot)  # `figure_files` would take a file of another format for a folder

@@ -207,7 +207,7 @@ def accuracy(
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
     check_figure(file, force)
-    from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
+    from seq2attn.plotting.figures import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.run import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
