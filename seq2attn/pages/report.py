@@ -253,19 +253,17 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
     values_of: returns key -> value of a run.
     """
     values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
-    equal: list[dict[str, str]] = []
-    different: list[dict[str, str]] = []
     keys: dict[str, Any] = {}  # of all runs, each once, in order
     for of_run in chain(*values.values()):
         keys |= of_run
+    rows = []
     for key in keys:
-        texts = {}
+        row = {"key": key}
         for label, of_runs in values.items():
-            found = dict.fromkeys(_text(one.get(key)) for one in of_runs)
-            texts[label] = ", ".join(found)
-        rows = equal if len(set(texts.values())) == 1 else different
-        rows.append({"key": key, **texts})
-    return _table(different + equal)
+            row[label] = ", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs))
+        rows.append(row)
+    # those with one text beside the key, the same for all groups, come last, in their order
+    return _table(sorted(rows, key=lambda row: len(set(row.values())) == 2))
 
 
 def _text(value: Any) -> str:

@@ -238,14 +238,6 @@ def _normal(shape: Sequence[int]) -> Tensor:
     return (-2 * torch.log(1 - radius)).sqrt() * torch.cos(2 * torch.pi * angle)
 
 
-def _draw_normal(like: Tensor, mean: float = 0.0, deviation: float = 1.0, **_: Any) -> Tensor:
-    return like.copy_(mean + deviation * _normal(like.shape))
-
-
-def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> Tensor:
-    return like.copy_(low + (high - low) * torch.rand(like.shape))
-
-
 def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
     """Draw whole numbers. arguments: (high, shape) or (low, high, shape), as of `torch.randint`."""
     *bounds, shape = arguments
@@ -291,8 +283,12 @@ def _scale(tensors: Any, factor: Any) -> None:
 
 
 RANDOM: dict[Any, Callable[..., Tensor]] = {
-    aten.normal_: _draw_normal,
-    aten.uniform_: _draw_uniform,
+    aten.normal_: lambda like, mean=0.0, deviation=1.0, **_: like.copy_(
+        mean + deviation * _normal(like.shape)
+    ),
+    aten.uniform_: lambda like, low=0.0, high=1.0, **_: like.copy_(
+        low + (high - low) * torch.rand(like.shape)
+    ),
     aten.randint: _draw_integers,
     aten.randn: lambda shape, **_: _normal(shape),
     aten.randn_like: lambda like, **_: _normal(like.shape),

@@ -155,7 +155,7 @@ def _rename(made: Path, new: NewRun) -> Path:
 
 
 def describe_environment(
-    new: NewRun, config: Config, device: torch.device, threads: int, kernels: str
+    new: NewRun, device: torch.device, threads: int, kernels: str
 ) -> dict[str, Any]:
     """Return the contents of environment.json, except for the format and the time.
 
@@ -166,7 +166,6 @@ def describe_environment(
     cuda = device.type == "cuda"
     return {
         "command": [_escaped(word) for word in sys.argv],
-        "seed": config.seed,
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if cuda else platform.processor(),
         "threads": threads,

@@ -67,16 +67,15 @@ class Status(Record):
     dev_loss: Measure | None = None
 
 
-class Environment(Record):
+class Environment(Record, extra="allow"):
     """environment.json: the format of a run, when it was made, and with which versions, machine and
-    code; None or empty for the unknown.
+    code; None or empty for the unknown. Values that only people read are any JSON: command,
+    device_name, commit, platform, versions.
     """
 
     format: Any = None
     created: AwareDatetime | None = None
-    command: tuple[str, ...] = ()
     device: str | None = None
-    device_name: str | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     dtype: Literal["bfloat16", "float16", "float32", "float64"] = "float32"
     """torch's default, with which the model was made"""
@@ -84,12 +83,8 @@ class Environment(Record):
     plugins: tuple[str, ...] = ()
     plugin_contents: tuple[str, ...] = ()
     """the SHA-256 of each plug-in's file"""
-    commit: str | None = None
-    """of the working directory, with `-dirty` if it had changes"""
     code: str | None = None
     """the checksum of the package that made the run"""
-    platform: str | None = None
-    versions: dict[str, str | None] = {}
     experiment: str | None = None
     """the comparison that the run is a trial of"""
     note: str | None = None

@@ -149,7 +149,7 @@ def _train_on(
     if isinstance(where, Run):
         run = where
     else:
-        environment = describe_environment(where, config, device, threads, describe(device))
+        environment = describe_environment(where, device, threads, describe(device))
         run = create_run(where, config, environment, task.learned())
 
     # without `should_stop`, the first signal sets this request; with it, nothing ever does
@@ -371,7 +371,7 @@ class NewModel(TrainedModel):
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
             environment = describe_environment(
-                new, config, device, torch.get_num_threads(), describe(device)
+                new, device, torch.get_num_threads(), describe(device)
             )
         environment["own_loop"] = True
 
