@@ -76,7 +76,7 @@ def _results(graph: onnx.ModelProto, function: Function) -> list[Tensor]:
 
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
     made: Any = evaluator.run(None, tree_map(Tensor.numpy, function.inputs))
-    return [torch.tensor(array) for array in made]
+    return [torch.from_numpy(np.array(array)) for array in made]  # a flipped one becomes a copy
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:

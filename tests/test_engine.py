@@ -496,8 +496,8 @@ def test_strings_of_the_exam_are_the_longest_and_without_padding(told):
 RULED = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}
 RULES = """
 return given_.map(({graph, ids}) => {
-  const model = {spec: {answers: {}}, graphs: {answer: new Graph(graph, new Map())}};
-  return ids.map(one => rightAnswer(model, "", one));
+  const model = {graphs: {answer: new Graph(graph, new Map())}};
+  return ids.map(one => rightAnswer(model, one));
 });
 """
 

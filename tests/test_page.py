@@ -493,18 +493,18 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     cli("train --config tiny.yaml --name kept").check()
     run = find_run(tmp_path / "runs", "kept")
     (all_of_them,) = run_models([run], "last", snapshots=100)
-    assert list(all_of_them.snapshots)[:3] == ["after 0 steps", "after 1 step", "after 2 steps"]
+    assert list(all_of_them.snapshots)[:3] == ["step 0", "step 1", "step 2"]
     assert len(all_of_them.snapshots) == len(run.kept_steps()) > 8
     *others, given = all_of_them.examples
     (few,) = run_models([run], "last", [given], snapshots=2)
     assert few.examples == [given, *others]
     first, middle, last = few.snapshots
-    assert first == "after 0 steps"
-    assert last == "after 8 steps"
+    assert first == "step 0"
+    assert last == "step 8"
     assert middle in all_of_them.snapshots
     name, first = next(iter(few.predictor.model.named_parameters()))
-    assert torch.equal(few.snapshots["after 8 steps"][name], first)
-    assert not torch.equal(few.snapshots["after 0 steps"][name], first)
+    assert torch.equal(few.snapshots["step 8"][name], first)
+    assert not torch.equal(few.snapshots["step 0"][name], first)
     kept = run.checkpoint("step-1")
     saved = load_checkpoint(kept)
     save_checkpoint(kept, {**saved.tensors, "model.other": torch.zeros(1)}, saved.state)

@@ -23,7 +23,6 @@ from seq2attn.build import build_model, load_task
 from seq2attn.colours import weight_colour
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.tasks import StringTask, Task
-from seq2attn.data.vocabulary import FEATURES
 from seq2attn.display.console import say
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
@@ -160,7 +159,7 @@ def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
 def _snapshots(
     trained: TrainedModel, recorded: Sequence[Snapshot], count: int
 ) -> dict[str, dict[str, Tensor]]:
-    """Return the model's weights through training by label, such as "after 100 steps": those of
+    """Return the model's weights through training by label, such as "step 100": those of
     `trained` last, and before them at most `count` of those that the run kept.
 
     recorded: attention maps through training, by which the steps are chosen: attention changes by
@@ -176,13 +175,9 @@ def _snapshots(
     snapshots = {}
     for step, _ in earlier:
         path = trained.run.checkpoint(f"step-{step}")
-        snapshots[_label(step)] = load_checkpoint(path, model).part(MODEL)
-    snapshots[_label(trained.step)] = model.state_dict()
+        snapshots[f"step {step:,}"] = load_checkpoint(path, model).part(MODEL)
+    snapshots[f"step {trained.step:,}"] = model.state_dict()
     return snapshots
-
-
-def _label(step: int) -> str:
-    return "after 1 step" if step == 1 else f"after {step:,} steps"
 
 
 def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[str]) -> PageModel:
@@ -311,9 +306,8 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     if page_model.config:  # only a model that is trained in the page has one
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-    rule = answer_json(task)
-    if rule:
-        graphs["answer"] = rule
+    if rule := answer_json(task):
+        graphs["answer"] = rule  # by which the page computes right answers
 
     state = predictor.model.state_dict()
     used = {weight for graph in graphs.values() for weight in graph["weights"]}
@@ -325,8 +319,6 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "examples": page_model.examples,
         "parts": page_model.parts,
         "trained": [task.min_length, task.max_length],  # lengths of strings in training
-        # with the task's rule, the page computes right answers itself
-        "answers": {} if rule else _answers(task, page_model.examples),
         "graphs": graphs,
         "training": training,
         "weights": [[name, list(state[name].shape)] for name in weights],
@@ -336,19 +328,6 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
             for label, tensors in (page_model.snapshots or {"": state}).items()
         ],
     }
-
-
-def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
-    """Return the right answers, as ids, by source without its features, to those texts to which the
-    task knows one.
-    """
-    answers = {}
-    for text in texts:
-        source, _, _features = text.partition(FEATURES)
-        answer = task.answer(source)
-        if answer:
-            answers[source] = task.target_vocabulary.encode(answer.text)
-    return answers
 
 
 def answer_json(task: Task) -> Graph | None:
