@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram
 
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import EOS
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import measuring
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
@@ -96,8 +96,7 @@ def _source(length: int) -> Tensor:
 @contextlib.contextmanager
 def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
     """Turn an exception in this context into a `Seq2AttnError`: `failure`, the first line of the
-    reason, at most 300 characters of it, and the line of a plug-in that led to it. A lack of memory
-    is raised as it is.
+    reason, at most 300 characters of it, and the line of a plug-in that led to it.
 
     In this context, no gradients are computed, and all logs, warnings and stderr, in which torch
     writes about its own internals, are suppressed.
@@ -110,8 +109,6 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        if is_out_of_memory(error):
-            raise
         # the exporter's own message is about itself; its cause is what went wrong in the model
         cause = error.__cause__ or error
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
@@ -191,11 +188,8 @@ def _run(traced: Traced, inputs: Tensors) -> dict[fx.Node, Any]:
     that fails, such as one on shapes that do not fit.
     """
     interpreter = fx.Interpreter(traced.module, garbage_collect_values=False)
-    try:
+    with contextlib.suppress(Exception):  # any of torch's
         interpreter.run(inputs)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
     return interpreter.env
 
 
