@@ -150,21 +150,7 @@ def write_folder(folder: Path, trained: TrainedModel) -> None:
     write_atomically(folder / "README.md", card.read_bytes())
 
 
-# ---- operations that the exporter lacks, in terms of others ----
-
-
-def _sort(x: Tensor, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
-    """Sort in a stable way: of equal values, ONNX's TopK takes the earlier one first.
-
-    Returns values and indices, as `torch.sort` does.
-    """
-    return x.topk(x.size(dim), dim, largest=descending)
-
-
-def _searchsorted(ends: Tensor, values: Tensor, *, right: bool = False, **_: Any) -> Tensor:
-    """Count the sorted `ends` below each value, or with `right` at most equal to it."""
-    compare = torch.le if right else torch.lt
-    return compare(ends.unsqueeze(-2), values.unsqueeze(-1)).sum(dim=-1)
+# ---- what the exporter translates wrongly, in terms of other operations ----
 
 
 def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
@@ -179,10 +165,4 @@ def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
     return sums.movedim(-1, dim)
 
 
-aten = torch.ops.aten
-DECOMPOSITIONS: Any = {
-    aten.sort.stable: _sort,
-    aten.argsort.stable: lambda x, **options: _sort(x, **options).indices,
-    aten.searchsorted.Tensor: _searchsorted,
-    aten.logcumsumexp.default: _logcumsumexp,
-}
+DECOMPOSITIONS: Any = {torch.ops.aten.logcumsumexp.default: _logcumsumexp}
