@@ -35,7 +35,6 @@ from seq2attn.torch_private import (
     aten_foreach_multiply,
     aten_foreach_norm,
     aten_fused_adamw,
-    get_decompositions,
     reparametrize_module,
 )
 from seq2attn.training.schedule import learning_rate
@@ -295,7 +294,6 @@ RANDOM: dict[Any, Callable[..., Tensor]] = {
 }
 """operations that draw random numbers, from uniform ones"""
 OWN_DECOMPOSITIONS: Any = {
-    **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
     aten_fused_adamw: _adamw,
