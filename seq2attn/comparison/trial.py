@@ -194,7 +194,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     if status.state != "finished":
         return None
     wanted = set(itertools.product(trial.families, trial.lengths))
-    for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
+    for saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         as_wanted = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
         if saved.trained_steps == status.step and (trial.on_files or as_wanted):
             return saved

@@ -343,7 +343,7 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     """Write an evaluation to a new file of the run, `CHECKPOINT-NNN.json` with the first number
-    that is free, and return its path. No file with contents is replaced.
+    that is free, and return its path.
     """
     from filelock import FileLock  # not at the top: `--help` does not wait for it
 
@@ -353,31 +353,27 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     with held:  # until the file is written: another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            # a crash may have left an empty file, which counts as free
-            if not path.exists() or not path.stat().st_size:
+            if not path.exists():
                 break
         write_json(path, evaluation.to_json(run.name))
     return path
 
 
-def evaluations(
-    run: Run, checkpoint: str = "*", *, skip_damaged: bool = False
-) -> list[tuple[str, Evaluation]]:
-    """Return the evaluations that `save_evaluation` has written, each with the name of its file, in
-    the order in which they were measured.
+def evaluations(run: Run, checkpoint: str = "*", *, skip_damaged: bool = False) -> list[Evaluation]:
+    """Return the evaluations that `save_evaluation` has written, in the order in which they were
+    measured.
 
     checkpoint: the name of the only one that counts, such as `best`; `*`: all. skip_damaged: True
         to leave out a damaged file, for which otherwise `Seq2AttnError` is raised.
     """
     saved = []
-    for path in run.evaluations.glob(f"{checkpoint}-*.json"):
+    for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
         try:
-            if path.lstat().st_size:  # a crash may have left an empty file
-                saved.append((path.name, read_record(Evaluation, path)))
+            saved.append(read_record(Evaluation, path))
         except Seq2AttnError:
             if not skip_damaged:
                 raise
-    return sorted(saved, key=lambda file: (file[1].created or "", file[0]))
+    return sorted(saved, key=lambda evaluation: evaluation.created or "")
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
@@ -388,7 +384,7 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     have, of the same weights and data: other metrics, lengths or families. Otherwise it is the
     last evaluation in training.
     """
-    saved = [evaluation for _, evaluation in evaluations(run) if evaluation.lengths]
+    saved = [evaluation for evaluation in evaluations(run) if evaluation.lengths]
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
