@@ -5,6 +5,7 @@ Shapes: a batch of one string, S source positions, E the width of an embedding, 
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -273,12 +274,9 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
     names: of the graphs, of which those of encoder cells are also listed by layer.
     """
-    # encoder_0 -> encoder_0_forward and, if it is bidirectional, encoder_0_backward
-    layers: dict[str, list[str]] = {}
-    for name in names:
-        layer, _, direction = name.rpartition("_")
-        if direction in ("forward", "backward"):
-            layers.setdefault(layer, []).append(name)
+    cells = [name for name in names if name.startswith("encoder_")]
+    # those of a layer, encoder_0_forward and, if it is bidirectional, encoder_0_backward
+    layers = groupby(cells, key=lambda name: name.rpartition("_")[0])
     model = predictor.model
     task = predictor.task
     return {
@@ -295,7 +293,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "force_reason": force_reason(model),
         # True unless a module that attends does not mask it; other modules lack the attribute
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
-        "layers": list(layers.values()),
+        "layers": [list(layer) for _, layer in layers],
         # of a source of 1 symbol, 2, ...: after how many steps to give up
         "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
     }
