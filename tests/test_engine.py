@@ -377,7 +377,15 @@ def copy_a_row_and_a_mask(x):
     return torch.cat([mask, row])
 
 
+def fill_a_row_with_a_number_in_a_tensor(x):
+    y = x.clone()
+    y[0] = 7
+    y[1].fill_(torch.tensor(3.0).double())
+    return y
+
+
 WRITING = [
+    fill_a_row_with_a_number_in_a_tensor,
     add_to_a_part,
     write_into_a_transposed_copy,
     mask_in_place,

@@ -309,6 +309,8 @@ def _filled(node: fx.Node, given: Given) -> list[Any]:
     values = [*given.values()]
     number = FILLED[name] if name in FILLED else values.pop()
     shape = values[-1] if values else []  # or the tensor
+    if isinstance(number, fx.Node):  # a number in a tensor, as where a row of weights is set to 0
+        return ["copy", shape, number]
     return ["full_like" if isinstance(shape, fx.Node) else "full", shape, number, _kind(node)]
 
 
