@@ -22,6 +22,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import measuring
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
+from seq2attn.plugins import loaded
 from seq2attn.torch_private import tree_map
 
 EXAMPLES = ((5, 2), (6, 3))
@@ -122,15 +123,12 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
 
 
 def _line_of_plugin(error: BaseException) -> str:
-    """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
-    an installed package, such as " (odd.py, line 11: return query @ keys.mT)"; empty if there is
-    none.
+    """Return the innermost line of a plug-in that led to an error, such as " (odd.py, line 11:
+    return query @ keys.mT)"; empty if there is none.
     """
-    # the folder of seq2attn, and the one of installed packages, torch's among them
-    own = {Path(file).parents[1] for file in (__file__, torch.__file__)}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        if not own & set(file.parents) and file.is_file():
+        if file in loaded:
             return f" ({file.name}, line {frame.lineno}: {frame.line})"
     return ""
 
