@@ -163,6 +163,7 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
     ):
         saved = {**saved, "created": f"2030-01-0{number + 1}T12:00:00+00:00"}
         (run.evaluations / f"{checkpoint}-00{number}.json").write_text(json.dumps(saved))
+    (run.evaluations / "best-004.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
     assert "one: eval of best" in sections["Accuracy by string length"]
     rows = cells(sections["Accuracy by string length"])[1:]

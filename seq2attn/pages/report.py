@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.build import build_task
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
@@ -146,6 +147,7 @@ def _summary(runs: Sequence[Run]) -> str:
     for run in runs:
         config = run.config
         status = run.status()
+        task = build_task(config, run.learned_task(config))
         # a config that counts epochs has no steps: then its status has, once it trains
         steps = config.training.steps or status.steps or 0
         records.append({
@@ -160,6 +162,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "exact match, worst": status.exact_match_worst,
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
+            "lines left out": sum(task.left_out.values()) or None,  # of its files
             "made": str(run.environment.created or "")[:16],  # up to the minute
         })  # fmt: skip
     return _table(records)

@@ -289,7 +289,7 @@ def check_same_files(run: Run, config: Config) -> None:
             # `reading` refuses links, but the user may well have one to the data
             with reading(Path(os.path.realpath(path))) as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
-        if option not in known or checksum != known[option].get("sha256"):
+        if option not in known or checksum != known[option].sha256:
             raise Seq2AttnError(
                 f"{path} has changed, or is gone, since run {run.name!r} was started",
                 hint="Restore that file, or start a new run: a run is continued on the same data.",

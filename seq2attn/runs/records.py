@@ -100,12 +100,16 @@ class Environment(Record, extra="allow"):
         return self.model_dump(exclude=elsewhere, exclude_defaults=True)
 
 
-class LearnedFiles(Record):
-    """task.json: the data files that the run was started on, by the option that names them, each
-    with its `sha256`.
-    """
+class DataFile(Record):
+    """A data file in task.json."""
 
-    files: dict[str, dict[str, Any]]
+    sha256: str
+
+
+class LearnedFiles(Record):
+    """task.json: the data files that the run was started on, by the option that names them."""
+
+    files: dict[str, DataFile]
 
 
 class Progress(Record, frozen=False):

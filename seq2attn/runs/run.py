@@ -326,8 +326,7 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     """Read the attention maps recorded in training: pairs of a step and its maps, which are of the
     same strings at each step; empty for a run that has none.
 
-    Raises `Seq2AttnError` for a damaged line, and for one with maps of other strings than the first
-    line's.
+    Raises `Seq2AttnError` for a damaged line, and for one of other strings than the first line's.
     """
     lines = list(read_records(Snapshot, run.attention_file))
     for line in lines:
@@ -353,7 +352,8 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     with held:  # until the file is written: another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            if not path.exists():
+            # a crash may have left an empty file, which counts as free
+            if not path.exists() or not path.stat().st_size:
                 break
         write_json(path, evaluation.to_json(run.name))
     return path
@@ -369,7 +369,8 @@ def evaluations(run: Run, checkpoint: str = "*", *, skip_damaged: bool = False) 
     saved = []
     for path in sorted(run.evaluations.glob(f"{checkpoint}-*.json")):
         try:
-            saved.append(read_record(Evaluation, path))
+            if path.lstat().st_size:  # a crash may have left an empty file
+                saved.append(read_record(Evaluation, path))
         except Seq2AttnError:
             if not skip_damaged:
                 raise
