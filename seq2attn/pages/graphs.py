@@ -45,11 +45,10 @@ WIDTHS = {
 
 
 class Lacking(ValueError):
-    """The page lacks operations, as they are called in torch's graphs."""
+    """The page lacks operations."""
 
-    def __init__(self, reason: str, operations: Sequence[Any] = ()) -> None:
-        super().__init__(reason)
-        self.operations = operations
+    operations: Sequence[Any] = ()
+    """as they are called in torch's graphs"""
 
 
 def program_json(traced: Traced) -> Graph:
@@ -164,8 +163,9 @@ def _written(graph: fx.Graph, values: dict[fx.Node, str]) -> tuple[list[Node], A
     if lacking:
         first = next(iter(lacking))  # the message names one, the error has all
         operation = lacking[first].removeprefix("prims::")  # torch's, of its simplest ones
-        reason = f"it lacks the operation {operation}{line_of(first)}"
-        raise Lacking(reason, [node.target for node in lacking])
+        error = Lacking(f"it lacks the operation {operation}{line_of(first)}")
+        error.operations = [node.target for node in lacking]
+        raise error
     return nodes, _argument(graph.output_node().args[0], values)
 
 
@@ -330,43 +330,38 @@ def _copied(node: fx.Node, given: Given) -> list[Any]:
     return ["copy", given["self"], source]
 
 
-def _arange(node: fx.Node, given: Given) -> list[Any]:
-    return ["arange", given.get("start", 0), given["end"], given.get("step", 1), _kind(node)]
-
-
 def _norm(node: fx.Node, given: Given) -> list[Any]:
     name = "linalg_vector_norm"
     return [name if given["ord"] == 2 else f"{name} of another order", *given.values()]
 
 
 def _convolution(node: fx.Node, given: Given) -> list[Any]:
-    axes = len(given["stride"])
-    if axes > 1:
-        return [f"convolution of {axes} axes"]
-    if given.pop("transposed"):
-        return ["transposed convolution"]
+    if len(given["stride"]) > 1 or given.pop("transposed"):
+        return ["convolution of several axes, or transposed"]
     del given["output_padding"]  # of transposed ones alone
     return ["conv1d", *given.values()]
 
 
 def _index(node: fx.Node, given: Given) -> list[Any]:
-    masks = [one for one in given["indices"] if _kind(one) == "bool"]
-    return ["index by a mask" if masks else "index", *given.values()]
-
-
-def _reverse_difference(node: fx.Node, given: Given) -> list[Any]:
-    return ["sub", given["other"], given["self"], given["alpha"]]
+    by_mask = any(_kind(one) == "bool" for one in given["indices"])
+    return ["index by a mask" if by_mask else "index", *given.values()]
 
 
 _SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
     **dict.fromkeys((*FILLED, "full", "new_full", "full_like", "fill", "scalar_tensor"), _filled),
     **dict.fromkeys(("to", "_to_copy", "type_as"), _cast),
     "copy": _copied,
-    "arange": _arange,
+    "arange": lambda node, given: [
+        "arange",
+        given.get("start", 0),
+        given["end"],
+        given.get("step", 1),
+        _kind(node),
+    ],
     "convolution": _convolution,
     "index": _index,
     "linalg_vector_norm": _norm,
-    "rsub": _reverse_difference,
+    "rsub": lambda _, given: ["sub", given["other"], given["self"], given["alpha"]],
     "square": lambda _, given: ["pow", given["self"], 2],
 }
 """operations that are written with other arguments than torch's; `["same", x]` stands for x itself,
