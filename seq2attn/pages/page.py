@@ -91,9 +91,6 @@ def run_models(
     examples: strings to begin with, before those whose attention a training records.
     snapshots: the maximum number of earlier weights to show, where the run kept them
         (`training.snapshot_weights`).
-
-    Raises `Seq2AttnError` if two models read or write different symbols, since they get the same
-    string, and for a string in `examples` that they cannot read.
     """
     models = []
     for run in runs:
@@ -111,7 +108,6 @@ def run_models(
         shown = _shown(run.name, config, trained.predictor, texts)
         about = {**shown.about, "trained": f"{trained.step:,} steps"}
         models.append(replace(shown, about=about, snapshots=weights))
-    _check(models, examples)
     return models
 
 
@@ -122,9 +118,6 @@ def untrained_models(
 
     configs: by the name that the page shows.
     examples: strings to begin with, before those whose attention a training records.
-
-    Raises `Seq2AttnError` if two models read or write different symbols, or cannot learn from the
-    same batches, and for a string in `examples` that they cannot read.
     """
     models = []
     for name, config in configs.items():
@@ -132,28 +125,7 @@ def untrained_models(
         predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
         texts = [*examples, *watched_strings(config, task)]
         models.append(replace(_shown(name, config, predictor, texts), config=config))
-    _check(models, examples)
-    for first, second in pairwise(configs.values()):
-        if (first.task, first.training.batch_size) != (second.task, second.training.batch_size):
-            raise Seq2AttnError(
-                "two configs that are trained on one page get the same batches: "
-                "task and training.batch_size must be equal",
-                hint="Set them for both, such as --set training.batch_size=32.",
-            )
     return models
-
-
-def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
-    """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
-    for first, second in pairwise(models):
-        # without the last value, whether sources end with <eos>: the page adds it for each model
-        if symbols_of(first.predictor)[:-1] != symbols_of(second.predictor)[:-1]:
-            raise Seq2AttnError(
-                f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
-                hint="Make a page of each.",
-            )
-    for text in examples:  # `encode` raises; one model's vocabulary is that of both
-        models[0].predictor.task.source_vocabulary.encode(text)
 
 
 def _snapshots(
@@ -234,10 +206,37 @@ def _describe(part: Any) -> dict[str, str]:
 # ---- the page ----
 
 
+def _check(models: Sequence[PageModel]) -> None:
+    """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
+    for first, second in pairwise(models):
+        # without the last value, whether sources end with <eos>: the page adds it for each model
+        if symbols_of(first.predictor)[:-1] != symbols_of(second.predictor)[:-1]:
+            raise Seq2AttnError(
+                f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
+                hint="Make a page of each.",
+            )
+        if first.config and second.config:  # both are trained in the page
+            one, other = first.config, second.config
+            if (one.task, one.training.batch_size) != (other.task, other.training.batch_size):
+                raise Seq2AttnError(
+                    "two configs that are trained on one page get the same batches: "
+                    "task and training.batch_size must be equal",
+                    hint="Set them for both, such as --set training.batch_size=32.",
+                )
+    for model in models:
+        for text in model.examples:
+            model.predictor.task.source_vocabulary.encode(text)  # raises
+
+
 def render(models: Sequence[PageModel]) -> str:
     """Return the page, as HTML, for one model or two, with styles, scripts, graphs and weights
     inline. Says which model it exports, since that takes seconds.
+
+    Raises `Seq2AttnError` if two models read or write different symbols, since they get the same
+    string, or are to be trained on different batches; for an example that they cannot read; and as
+    `model_json` does.
     """
+    _check(models)
     described = []
     for model in models:
         say(f"exporting {model.name}")
