@@ -26,8 +26,8 @@ import seq2attn
 from benchmarks.__main__ import machine, table
 from benchmarks.g2p import Job
 from seq2attn.config import Config
-from seq2attn.data.pairs import Pair
-from seq2attn.results.edits import align
+from seq2attn.data.format import Pair
+from seq2attn.results.answers import align
 
 Predict = Callable[[str], Sequence[str]]
 """From a source to the symbols of the output."""

@@ -54,12 +54,12 @@ def main(file: Path, plot: str = "", times: str = ""):
     trials = [
         row for row in json.loads(file.read_text())["trials"] if row["metric"] == "exact_match"
     ]
-    tasks = list(dict.fromkeys(row["task"].split("(")[0] for row in trials))
+    tasks = list(dict.fromkeys(row["task"] for row in trials))
     lengths = sorted({row["length"] for row in trials})
     worst, parameters = {}, {}
     for row in trials:
-        task, mechanism = row["group"].split(", ", 1)
-        cell = mechanism, task.split("(")[0], row["length"]
+        task, _, mechanism = row["group"].partition(", ")
+        cell = mechanism, task, row["length"]
         worst[cell] = min(worst.get(cell, (2.0, "")), (row["value"], row["family"]))
         parameters[mechanism] = row["parameters"]
     values = {

@@ -7,8 +7,8 @@ from seq2attn.api import load as load
 from seq2attn.api import train as train
 from seq2attn.comparison.results import Comparison as Comparison
 from seq2attn.data.tasks import Solution as Solution
-from seq2attn.data.tasks import StringTask as StringTask
 from seq2attn.data.tasks import Task as Task
+from seq2attn.data.tasks.strings import StringTask as StringTask
 from seq2attn.data.vocabulary import Vocabulary as Vocabulary
 from seq2attn.errors import Seq2AttnError as Seq2AttnError
 from seq2attn.inference.answer import Answer as Answer

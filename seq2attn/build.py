@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
-from seq2attn.data.batches import EpochData, TrainingData
+from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError

@@ -180,7 +180,7 @@ def trials_here(monkeypatch, formulas_alone):
     """The trials of a comparison run in this process, with one thread as in a worker."""
     import torch
 
-    monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
     monkeypatch.setattr("seq2attn.comparison.run.POLL", 0.01)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -155,21 +155,6 @@ def Attention(q, k, v):
     return scores.masked_fill(apart > 0, -torch.inf).softmax(-1) @ v
 """
 """as many queries as keys, in heads"""
-LEARNED = """\
-import torch
-from torch import nn
-
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.queries = nn.Parameter(torch.randn(4, width))
-        self.k, self.v = nn.Linear(width, width), nn.Linear(width, width)
-
-    def forward(self, keys):
-        q = self.queries
-        context = (q @ self.k(keys).mT / 4).softmax(-1) @ self.v(keys)
-        return context.expand(-1, 4, -1)
-"""
 """queries that are learned"""
 STEPS = """\
 import math, torch
@@ -287,22 +272,6 @@ class Attention(nn.Module):
         return self.attend(x, x, x)[0]
 """
 """places come first"""
-STRIDED = """\
-import torch
-from torch import nn
-
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.join = nn.Conv1d(width, width, 2, 2)
-
-    def forward(self, x, lengths):
-        valid = torch.arange(x.size(1)) < lengths[:, None]
-        x = nn.functional.pad(x * valid[..., None], (0, 0, 0, x.size(1) % 2))
-        x = self.join(x.mT).mT
-        hidden = torch.arange(x.size(1)) >= (lengths[:, None] + 1) // 2
-        return (x @ x.mT / 4).masked_fill(hidden[:, None], -1e9).softmax(-1) @ x
-"""
 """places are joined in pairs"""
 POOLED = """\
 def Attention(a, b):
@@ -313,57 +282,8 @@ def Attention(a, b):
 """two sequences that are pooled with each other"""
 
 
-FUSED = """\
-from torch import nn
-
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
-
-    def forward(self, x):
-        axes = 1, 2
-        q, k, v = [layer(x).unflatten(2, (4, -1)).transpose(*axes) for layer in self.layers]
-        output = nn.functional.scaled_dot_product_attention(q, k, v)
-        return output.transpose(*axes).reshape(x.shape)
-"""
 """in one call of torch's"""
-EITHER = """\
-import math
-from torch import nn
-
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
-
-    def forward(self, x, context=None):
-        context = x if context is None else context
-        q, k, v = self.q(x), self.k(context), self.v(context)
-        return self.out((q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v)
-"""
 """to itself, or to what it is given"""
-LISTED = """\
-import torch
-from torch import nn
-
-class Head(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.q, self.k, self.v = (nn.Linear(width, width // 4) for _ in range(3))
-
-    def forward(self, x):
-        scores = self.q(x) @ self.k(x).mT / self.q.out_features ** 0.5
-        return scores.softmax(-1) @ self.v(x)
-
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.heads = nn.ModuleList(Head(width) for _ in range(4))
-
-    def forward(self, x):
-        return torch.cat([head(x) for head in self.heads], dim=-1)
-"""
 """heads in a list"""
 TIMED = """\
 from torch import nn
@@ -452,7 +372,7 @@ import torch
 class CausalRows(torch.nn.Module):
     def forward(self, query, keys, values):
         "query, keys, values: (B, T, D)"
-        query, keys = query.relu() + 1e-3, keys.relu() + 1e-3
+        query, keys = torch.stack([query, keys]).relu() + 1e-3
         sums = (keys[..., None] * values[:, :, None]).cumsum(1)
         total = (query * keys.cumsum(1)).sum(-1, keepdim=True)
         return torch.einsum("bld,blde->ble", query, sums) / total
@@ -509,7 +429,6 @@ FILL = "scores = scores.masked_fill(~valid, -math.inf)"
 SOFT = "torch.softmax(scores, dim=1)"
 SCORE = "        if valid is not None"
 CLOSED = "closed = apart > 99"
-ADDED = "scores = scores + (mask[:, None].to(x) - 1)"
 MASK = "closed = closed | (mask == 0)[:, None]"
 PROJECTED = "self.q(x), self.k(x), self.v(x)"
 JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
@@ -551,18 +470,14 @@ RETURN = "return (weights.unsqueeze(1) @ values).squeeze(1), weights"
 
 HEAD_MASK = "key_padding_mask"
 HEAD_MAX = "torch.softmax(scores, dim=-1)"
-HEAD_TRIL = "scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0"
 KEPT = "valid = self.__dict__.setdefault"
-ASKED = CROSS.replace("_mask=None)", "_mask=None, need_weights=False)").replace(
+SHOWING = CROSS.replace(
     "return self.out(output), weights",
-    "shown = weights\n        return self.out(output), shown if need_weights else None",
+    "shown = weights\n        return self.out(output), shown",
 )
 HUGGING = SELF.replace("mask=None", "attention_mask=None").replace(
     "mask is not None:\n            closed = closed | (mask",
     "attention_mask is not None:\n            closed = closed | (attention_mask",
-)
-BLOCKWISE = VISITED.replace("split(64", "split(block_size").replace(
-    "keys):", "keys, block_size=64):\n    keys = keys + torch.arange(keys.size(1))[:, None].sin()"
 )
 FLAGGED = STEPS.replace("past=None", "past=None, use_cache=False").replace(
     "@ v, (k, v)", "@ v, (k, v) if use_cache else None"
@@ -618,7 +533,6 @@ def first(line):
     return f"        {line}\n{SCORE}"
 
 
-PRIOR = "torch.linspace(0, 1, keys.size(1))"
 BEST = """\
         largest, best = scores.topk(min(4, scores.size(1)), 1)
         weights = torch.zeros_like(scores).scatter(1, {}, largest.softmax(1))
@@ -637,9 +551,7 @@ batch || FIRST || x: (places, batch || Inputs are (batch, places || Inputs: (pla
 queries-mixed || TALKING || {HEADS} || (weights @ v).flatten(1).view(query.shape) || {HEADS}
 queries-mixed || CROSS || q @ k.mT || (q + q.roll(1, 2)) @ k.mT || q.cumsum(2) @ k.mT
 queries-mixed || CROSS || math.sqrt(q.size(-1)) || math.sqrt(q.size(2)) || math.sqrt(k.size(2))
-rows-mixed || SELF || weights @ v || weights @ v + (weights @ v).mean(1, True) / 999 || weights @ v
 no-query || POOL || keys, lengths || keys, lengths || keys, lengths, query
-queries-alike || LEARNED || torch.randn || torch.zeros || torch.randn
 negative || ONE || {SOFT} || scores || {SOFT} - 0
 axis || ONE || dim=1 || dim=0 || dim=-1
 axis || CROSS || dim=-1 || dim=-2 || dim=3
@@ -647,13 +559,10 @@ axis || CROSS || dim=-1 || dim=1 || dim=3
 axis || POOLED || softmax(2) || softmax(1) || softmax(-1)
 sums || ONE || {SOFT} || {SOFT} * 0.995 || {SOFT} * 0.9999
 sums || ONE || {SOFT} || torch.sigmoid(scores) || {SOFT}
-added-after-softmax || CROSS || {HEAD_MAX} || {HEAD_MAX} + {PRIOR} || ({PRIOR}+ scores).softmax(-1)
 sums || TALKING || - weights * less || - weights * less || * 1
 unused-weights || CROSS || {HEADS} || {HEADS} * 0 + query || {HEADS} + query
 keys-as-values || ONE || @ values || @ keys || @ (keys + values)
-values-as-keys || CROSS || self.k(keys) || self.k(values) || self.k(keys)
 values-ignored || POOL || * keys) || * keys.abs() ** 0) || * keys.abs() ** 0.9)
-tokens-apart || FUSED || axes = 1, 2 || axes = 1, 1 || axes = 2, 1
 bypass || CROSS || self.out(output) || self.out(output + keys.mean(1, True)) || self.out(output)
 residual || LAYER || x + self.attend || tgt + self.attend || x + self.attend
 no-context || BARE || scores.softmax(1) || scores.softmax(1) || scores.softmax(1)[:, None] @ keys
@@ -670,7 +579,6 @@ mask-off-by-one || ONE || ~valid || ~(valid | valid.roll(1, 1)) || ~(valid & val
 mask-off-by-one || BOTH_WAYS || < n[:, None] || <= n[:, None] || < n[:, None]
 padding-leak || ONE || -math.inf || -12 || -80
 padding-leak || ONE || -math.inf || 1e-9 || -1e9
-padding-leak || SELF || {MASK} || {ADDED} * 9 || {ADDED} * 9e9
 padding-mixed || LINEAR || k = k * || v = v * || k = k *
 mask-opens || OPENED || keep || keep || prefix_keep
 dropout-before-softmax || ONE || {SOFT} || self.dropout(scores).softmax(1) || self.dropout({SOFT})
@@ -693,12 +601,10 @@ not-causal || NAMED || {CLOSED} || closed = (apart > 0) & (apart % 2 > 0) || clo
 not-causal || DESCRIBED || Causal rows || Causal rows || Rows, causal or not
 not-causal || NAMED || CausalRows || CausalRows || NoncausalRows
 sees-later-only || SELF || {CLOSED} || closed = apart < 0 || closed = apart > 0
-keys-hidden || MEMORY || {HEAD_MAX} || {HEAD_TRIL}, -torch.inf).softmax(-1) || {HEAD_MAX}
 positions-unused || PLACED || {TAKEN} || self.k(x) + self.position.weight[:1] || {TAKEN}
 positions-unused || ROTARY || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
 positions-in-values || ROTARY || weights @ v || weights @ self.rotary(v) || weights @ v
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
-block-size || BLOCKWISE || total * old || total || total * old
 order || VISITED || total * old || total || total * old
 overflow || ONE || {SOFT} || scores.exp() / scores.exp().sum(1, True) || {SOFT}
 half || ONE || -math.inf || -1e9 || -1e4
@@ -787,21 +693,9 @@ batch FIRST
 + A layer for features of shape (batch, places, width)
 ~ A layer for features of shape (places, batch, width)
 
-batch FIRST
-- "x: (places, batch, width)"
-+ batch, places, width = x.shape
-~ places, batch, width = x.shape
-
 windows-moved WINDOWS
 - .roll((self.shift, self.shift), (1, 2))
 ~ .roll((self.shift, self.shift), dims=(1, 2))
-
-batch-place ONE
-- {SCORE}
-+         scores = scores * (1 + torch.arange(len(keys)))[:, None]
-+ {SCORE}
-~         scores = scores * (1 + 0 * torch.arange(len(keys)))[:, None]
-~ {SCORE}
 
 batch ONE
 - {SCORE}
@@ -867,17 +761,12 @@ values-ignored SELF
 + return self.out(torch.einsum('bqk,bqd->bqd', weights, v)), weights
 ~ return self.out(torch.einsum('bqk,bkd->bqd', weights, v)), weights
 
-source-ignored EITHER
-- self.k(context), self.v(context)
-+ self.k(x), self.v(x)
-~ self.k(context), self.v(x if context is None else context)
-
 values-ignored MEMORY
 - self.split(self.k(memory)), self.split(self.v(memory))
 + self.split(self.k(query)), self.split(self.v(query))
 ~ self.split(self.k(memory)), self.split(self.v(memory))
 
-other-weights-returned ASKED
+other-weights-returned SHOWING
 - shown = weights
 + shown = scores.softmax(-1) ** 2; shown = shown / shown.sum(-1, True)
 ~ shown = weights
@@ -918,7 +807,7 @@ mask-added ONE
 mask-added SPLIT
 - scores.masked_fill(mask[:, None, None] == 0, -torch.inf)
 + scores + mask[:, None, None]
-~ scores + 1e9 * mask[:, None, None]
+~ scores.masked_fill(mask[:, None, None] < 1, -torch.inf)
 
 padding-leak GRAPH
 - .masked_fill(~adj, -1e9)
@@ -951,16 +840,6 @@ mask-in-training ONE
 - valid is not None:
 + valid is not None and not self.training:
 ~ valid is not None:
-
-heads-repeated LISTED
-- nn.ModuleList(Head(width) for _ in range(4))
-+ nn.ModuleList([Head(width)] * 4)
-~ nn.ModuleList([Head(width) for _ in range(4)])
-
-padding-amount STRIDED
-- (lengths[:, None] + 1) // 2
-+ lengths[:, None]
-~ (lengths[:, None] + 1) // 2
 
 padding-amount ONE
 -  / 4
@@ -997,20 +876,13 @@ pattern ONE
 - {SCORE}
 +         scores[:, :3] -= 1e9
 + {SCORE}
-~         scores[:, :2] -= 1e9
+~         scores[:, :3] -= 9
 ~ {SCORE}
 
 not-causal DESCRIBED
 - Causal rows
 + Autoregressive rows
 ~ Rows of a non-autoregressive decoder
-
-keys-hidden ONE
-- {SCORE}
-+         scores[:, 0] = -math.inf
-+ {SCORE}
-~         scores[:, 0] -= 9
-~ {SCORE}
 
 positions-absolute ROTARY
 - self.rotary(k).mT
@@ -1059,12 +931,6 @@ dead-parameter CROSS
 ~ key_padding_mask=None, projected=None):
 ~         self.__dict__.update(v=nn.Identity())
 
-dead-parameter LOOKUP
-- def scores
-+ @torch.no_grad()
-+     def scores
-~ def scores
-
 score ONE
 -  / 4
 +  / 4
@@ -1100,16 +966,6 @@ score-unknown ONE
 + (self.project.weight[:1].repeat(len(keys), 1)[:, None] @ (keys * query[:, None]).mT.cos()).sum(1)
 ~ (self.project(keys) @ query.unsqueeze(2)).sum(2) / 4
 
-decoding-several STEPS
-- place > place[first:, None]
-+ (place > place[first:, None]) & (past is None)
-~ place > place[first:, None]
-
-decoding STEPS
-- torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)
-+ torch.cat([k, past[0]], dim=1), torch.cat([v, past[1]], dim=1)
-~ torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)
-
 places-mixed GROUPED
 - k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)
 + k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))
@@ -1142,31 +998,12 @@ CASES = [
         first("scores = nn.functional.dropout(scores, self.dropout.p)"),
         first("scores = self.dropout(scores)"),
     ),
-    Case(  # an image that is given as a sequence, in windows of 3 * 3
-        "windows-moved",
-        WINDOWS.replace("window_size=4", "window_size=3")
-        .replace('"x: (B, H, W, width)"', "x = x.unflatten(1, (int(x.size(1) ** 0.5), -1))")
-        .replace("moved = x.roll((-self.shift, -self.shift), (1, 2))", "moved = x")
-        .replace(".roll((self.shift, self.shift), (1, 2))", "")
-        .replace("return x +", "return")
-        .replace("(x.shape)", "(x.shape).flatten(1, 2)"),
-        ".view(windows.shape).transpose(2, 3)",
-        ".view(windows.shape)",
-        ".view(windows.shape).mT.mT.transpose(2, 3)",
-    ),
     Case(
         "top-places",
         ONE,
         ONES,
         BEST.format("largest.argsort(1)"),
         BEST.format("best"),
-    ),
-    Case(  # what was pooled once may be repeated
-        "queries-alike",
-        LEARNED.replace("(4, width)", "(1, width)"),
-        "q = self.queries",
-        "q = self.queries.expand(4, -1)",
-        "q, keys = self.queries, 4 * keys",
     ),
     # ---- weights ----
     Case(
@@ -1198,7 +1035,6 @@ CASES = [
         "torch.nn.functional.layer_norm("
         f"{HEAD_MAX}.movedim(1, -1), scores.shape[1:2]).movedim(-1, 1)",
     ),
-    Case("added-after-softmax", ONE, ONES, f"{ONES}        weights = weights + {PRIOR}\n", ONES),
     Case(
         "sums-with-mask",
         ONE,
@@ -1212,13 +1048,6 @@ CASES = [
         f"{FILL}\n{ONES}",
         f"pass\n{ONES}        weights = weights if valid is None else weights * valid\n",
         f"{FILL}\n{ONES}        weights = weights if valid is None else weights * valid\n",
-    ),
-    Case(
-        "residual-normed",
-        SELF.replace("return self", "return x + self"),
-        "q, k, v = self.q",
-        "x = nn.functional.layer_norm(x, x.shape[2:])\n        q, k, v = self.q",
-        "q, k, v = self.q",
     ),
     Case("logarithms", ONE, RETURN, RETURN.replace(", weights", ", weights.log()"), RETURN),
     Case("other-returned", ONE, RETURN, RETURN.replace(", weights", ", scores"), RETURN),
@@ -1235,29 +1064,6 @@ CASES = [
         RETURN,
         RETURN.replace(", weights", ", weights ** 1.003 / (weights ** 1.003).sum(1, True)"),
         RETURN.replace(", weights", ", weights ** 1.00001"),
-    ),
-    Case(
-        "other-weights-returned",
-        ONE,
-        RETURN,
-        f"attn_weights = scores\n        {RETURN.replace(', weights', ', attn_weights')}",
-        f"attn = scores\n        {RETURN.replace(', weights', ', attn')}",
-    ),
-    Case(
-        "other-weights-returned",
-        ONE.replace(RETURN, RETURN.replace(", weights", ", scores")),
-        "class Attention(nn.Module):",
-        "class Attention(nn.Module):\n    'Returns the context and the weights.'",
-        "class Attention(nn.Module):\n    'Returns the context and the scores of the weights.'",
-    ),
-    Case(
-        "least-kept",
-        LOGARITHMS,
-        LOGARITHMS[LOGARITHMS.index("return") :],
-        "kept, at = scores.topk(3, -1, False)\n"
-        "    return (0 * scores).scatter(-1, at, kept.softmax(-1)) @ keys",
-        "kept, at = scores.topk(3, -1)\n"
-        "    return (0 * scores).scatter(-1, at, kept.softmax(-1)) @ keys",
     ),
     # ---- masks ----
     Case("mask-inverted", SELF, START, documented("0.0 = kept"), documented("1.0 = kept")),
@@ -1306,16 +1112,6 @@ CASES = [
         "-math.inf",
         "-1e30",
     ),
-    Case(
-        "empty-row-said",
-        ONE.replace(
-            "class Attention(nn.Module):",
-            'class Attention(nn.Module):\n    """Rows without any hit get zeros."""',
-        ),
-        "-math.inf",
-        "-math.inf",
-        "-1e30",
-    ),
     # ---- which places a row sees ----
     Case(
         "not-causal",
@@ -1331,13 +1127,6 @@ CASES = [
         START,
         f"{START}\n        'mask: (batch, length)'",
         f"{START}\n        'mask: (batch, length, length)'",
-    ),
-    Case(
-        "closed-first",
-        MASKLESS.replace("-math.inf", "-1e9"),
-        CLOSED,
-        "closed = apart >= 0",
-        "closed = apart > 0",
     ),
     Case("required", SELF, CLOSED, CLOSED, "closed = apart > 0", {"require": ["causal"]}),
     Case(
@@ -1410,12 +1199,5 @@ CASES = [
         "q, k, v = self.q(x)",
         "x = x + torch.arange(x.size(1)).sin()[:, None]\n        q, k, v = self.q(x)",
         "x = x + positions.sin()[..., None]\n        q, k, v = self.q(x)",
-    ),
-    Case(  # its input has no name in the call
-        "decoding",
-        STEPS.replace("x, past=None", "x, /, past=None"),
-        "place > place[first:, None]",
-        "place > place[: len(q[0]), None]",
-        "place > place[first:, None]",
     ),
 ]

@@ -1,6 +1,6 @@
 """Evaluations as tests make them, and as they read them."""
 
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 
 
 def row(metric, length, value, low=None, high=None, *, family="random", samples=10, trained=True):

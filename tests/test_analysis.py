@@ -10,18 +10,17 @@ from refusal import refused
 from torch.overrides import TorchFunctionMode
 
 from seq2attn.analysis import figures
-from seq2attn.analysis.costs import Sizes, formulas, score_costs
-from seq2attn.analysis.ledger import parameter_ledger
-from seq2attn.analysis.masks import window_masks
-from seq2attn.analysis.random_keys import (
+from seq2attn.analysis.before_training import (
     Components,
     entropy_by_width,
     expected_entropy,
     gradient_by_scale,
     score_variance,
-    theoretical_moments,
+    theoretical_variance,
     weight_saturation,
+    window_masks,
 )
+from seq2attn.analysis.costs import Sizes, formulas, parameter_ledger, score_costs
 from seq2attn.build import build_model
 from seq2attn.colours import score_colour
 from seq2attn.config import check_config
@@ -35,24 +34,20 @@ SHIFTED = Components(query_mean=0.5, query_sd=2.0, key_mean=-1.0, key_sd=3.0)
 
 
 def test_the_formula_for_dot_is_the_specification_s():
-    # D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2) = 7 (4*9 + 4*1 + 9*0.25); the mean is D ms mh
-    mean, variance = theoretical_moments(make_score("dot", 7, 7), 7, SHIFTED)
-    assert (mean, variance) == pytest.approx((7 * 0.5 * -1.0, 7 * (36 + 4 + 2.25)))
-    mean, variance = theoretical_moments(make_score("scaled", 7, 7), 7, SHIFTED)
-    assert (mean, variance) == pytest.approx((-3.5 / math.sqrt(7), 42.25), rel=1e-6)
+    # D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2) = 7 (4*9 + 4*1 + 9*0.25)
+    for name, expected in (("dot", 7 * (36 + 4 + 2.25)), ("scaled", 42.25)):
+        found = theoretical_variance(make_score(name, 7, 7), 7, SHIFTED)
+        assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_formula_for_general_is_a_sum_over_its_matrix():
     score = make_score("general", 3, 3)
     matrix = score.map.weight.detach().double().tolist()  # s W h = sum of s_i W_ij h_j
-    found = theoretical_moments(score, 3, SHIFTED)
+    found = theoretical_variance(score, 3, SHIFTED)
     squares = sum(w * w for row in matrix for w in row)
     of_rows = sum(sum(row) ** 2 for row in matrix)
     of_columns = sum(sum(row[j] for row in matrix) ** 2 for j in range(3))
-    total = sum(w for row in matrix for w in row)
-    assert found == pytest.approx(
-        (-0.5 * total, 36 * squares + 4 * 1 * of_rows + 9 * 0.25 * of_columns), rel=1e-6
-    )
+    assert found == pytest.approx(36 * squares + 4 * 1 * of_rows + 9 * 0.25 * of_columns, rel=1e-6)
 
 
 def test_measured_variance_lies_within_its_sampling_error():

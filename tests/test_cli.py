@@ -270,9 +270,9 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
         ["-"],
         "ab\nAB\nba\n",
         "ba\n\nab\n",
-        LINE.format(2, "'AB' has characters the model never saw: "),
+        LINE.format(2, "'AB' has symbols the model never saw: "),
     ),
-    (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "the string is empty")),
+    (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "'' has no symbol, or an empty one")),
     (
         ["-"],
         "ab\n" + "a" * (LONGEST + 1),
@@ -284,7 +284,7 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
         ["-"],
         io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8"),
         "\nba\n",
-        LINE.format(1, "'\\udcff' has characters"),
+        LINE.format(1, "'\\udcff' has symbols"),
     ),
     (["-"], None, "", "error: standard input is closed\nGive the strings as arguments.\n"),
 ]
@@ -337,7 +337,7 @@ def test_a_line_typed_on_a_terminal_is_answered_before_the_next_and_a_mistake_ca
     assert "ab -> ba" in plain(done.out)
     assert "ba -> ab" in plain(done.out)
     assert plain(done.err).startswith(
-        "Type one string per line. Ctrl-D ends.\nerror: 'ax' has characters"
+        "Type one string per line. Ctrl-D ends.\nerror: 'ax' has symbols"
     )
 
 

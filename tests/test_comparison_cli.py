@@ -79,12 +79,11 @@ def test_a_changed_config_is_one_message_for_all_trials(cli, blank_figures):
     Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
     cli("compare mine.yaml --device cpu").check()
     Path("tiny.yaml").write_text(TINY.replace("steps: 6", "steps: 7"))
-    for command in ("compare", "report"):
-        said = cli(f"{command} mine.yaml").refusal
-        assert len(said.splitlines()) == 3
-        changed = "another config: training.steps is 7, and 6 in the run"
-        runs = ", ".join(f"runs/mine-seed_{seed}" for seed in (1, 2))
-        assert f"\n  {runs}: {changed}; choose another --name, or remove that\n" in said
+    said = cli("compare mine.yaml").refusal
+    assert len(said.splitlines()) == 3
+    changed = "another config: training.steps is 7, and 6 in the run"
+    runs = ", ".join(f"runs/mine-seed_{seed}" for seed in (1, 2))
+    assert f"\n  {runs}: {changed}; choose another --name, or remove that\n" in said
     cli("report mine").check()
 
 
@@ -126,6 +125,14 @@ def test_options_override_an_experiment_file(cli):
     ]
 
 
+def test_a_table_for_a_paper_tells_families_apart(cli):
+    compare(cli, "--vary seed=1-2 --families random unary --lengths 2 --latex t.tex").check()
+    rows = [line for line in Path("t.tex").read_text().splitlines() if line.startswith("tiny & ")]
+    assert [row.split(" & ")[1:3] for row in rows] == [["random", "2"], ["unary", "2"]]
+    compare(cli, "--vary seed=1-2 --lengths 2 --latex u.tex").check()
+    assert "random" not in Path("u.tex").read_text()
+
+
 def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
     class Stopping(Inline):
         def submit(self, call, /, *arguments, **keywords):
@@ -134,7 +141,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
             return future
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Stopping())
+        patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
         done = compare(cli, "--vary seed=1-2 --workers 1")
     assert done.code == 130
     assert done.out == ""

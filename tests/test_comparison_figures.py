@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 
 from seq2attn.colours import score_colour
 from seq2attn.comparison.figures import figures_of
-from seq2attn.comparison.groups import Group, Summary, TrialResult
-from seq2attn.comparison.results import Comparison
+from seq2attn.comparison.results import Comparison, Group, Summary, TrialResult
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.statistics import mean_over_seeds
 from seq2attn.runs.records import Metrics
@@ -34,13 +33,17 @@ def group(values, score, level, *, seeds=(1, 2, 3)):
         "sd": None,
         "difference": None,
         "seeds": 3,
+        "samples": 10,
         "worst": min(by_seed.values()),
         "worst_seed": 1,
         "best": max(by_seed.values()),
         "best_seed": 3,
         "by_seed": by_seed,
     }
-    rows = [Summary("random", length, "exact_match", length < 9, **numbers) for length in (3, 10)]
+    rows = [
+        Summary("random", length, "exact_match", trained=length < 9, **numbers)
+        for length in (3, 10)
+    ]
     trials = tuple(trial(seed, level) for seed in seeds)
     return Group(", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows))
 

@@ -40,13 +40,12 @@ task={},{max_length: 5} | [{}, {max_length: 5}]
 task.alphabet='a,b',no,0-9 | ["a,b", "no", "0-9"]
 seed=1-3,7,10-11 | [1, 2, 3, 7, 10, 11]
 evaluation.lengths=1-12,3-5 | ["1-12", "3-5"]
-training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.000464, 0.00215, 0.01]
+training.learning_rate=log:1e-4..1e-2:4 | [0.0001, 0.0004642, 0.002154, 0.01]
 training.clip_norm=null,log:1.234..5.678:2 | [null, 1.234, 5.678]
 task.alphabet=log:1..2:3 | ["log:1..2:3"]
 training.learning_rate=log:.1..0.1003:4 | [0.1, 0.1001, 0.1002, 0.1003]
 model.hidden=log:1..4:7 | [1, 2, 3, 4]
-"""  # and its values: ranges are for whole numbers alone, `log:` for numbers; its ends stay as they
-# are, its digits are as many as tell them apart
+"""  # and its values: ranges are for whole numbers alone, `log:` for numbers
 
 
 @pytest.mark.parametrize("row", VARIED.strip().split("\n"))
@@ -76,37 +75,37 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     assert how_measured(trial) == ((4, 9), 7, "last")
 
 
-def test_labels_and_names_show_what_varies(base):
-    vary = ("model.hidden=8,16", "model.attention.score=concat")
+def test_labels_show_what_varies_and_names_what_is_asked_for(base):
+    vary = ("model.hidden=8,16", "model.attention.score=dot,concat")  # the second by a synonym
     vary += ("training.clip_norm=null,0.5", "model.initial_state=last")
-    found = plan(base, vary=(*vary, "model.attention.window={name: local_m, radius: 3}"))
-    first = next(iter(found.groups))  # with no synonym
-    assert (
-        first == "hidden=8, additive, clip_norm=null, initial_state=last, window=local_m(radius=3)"
-    )
-    assert (
-        plan(base, vary=vary).trials[-1].name
-        == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
-    )
+    found = plan(base, vary=vary)
+    assert next(iter(found.groups)) == "hidden=8, dot, clip_norm=null"
+    assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
-def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(
-    base,
-):
+def test_a_section_shows_the_keys_that_differ_and_names_do_not_change_with_the_others(base):
     models = (
         "{layers: 1, attention: {score: dot}}",
-        "{layers: 1, attention: {score: dot, window: {name: local_m}}}",
+        "{layers: 1, attention: {score: dot, window: {name: local_m, radius: 3}}}",
     )
     found = plan(base, vary=[f"model={','.join(models)}"])
-    assert list(found.groups) == ["layers=1, score=dot", "window=local_m"]
+    assert list(found.groups) == ["base", "window=local_m, radius=3"]
+    assert found.fixed == {"model.layers": 1, "model.attention.score": "dot"}
     longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
-    assert list(longer.groups)[:2] == ["layers=1, score=dot", "layers=1, score=dot, window=local_m"]
+    assert list(longer.groups) == [
+        "layers=1, dot",
+        "layers=1, dot, window=local_m, radius=3",
+        "cell=lstm",
+    ]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
+    assert longer.baselines == dict.fromkeys(longer.groups, "layers=1, dot")
     tasks = (
         "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, "
         "max_length: 8, reverse: true}"
     )
-    assert list(plan(base, vary=[tasks]).groups) == ["copy", "recopy", "recopy(reverse=true)"]
+    assert list(plan(base, vary=[tasks]).groups) == ["copy", "recopy", "recopy, reverse=true"]
+    losses = "training.losses=[cross_entropy],[cross_entropy,{name: coverage, weight: 0.1}]"
+    assert next(iter(plan(base, vary=[losses]).groups)) == 'losses=["cross_entropy"]'
     assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == [
         "e-copy-seed_1",
         "e-sort-seed_1",

@@ -1,10 +1,7 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import contextlib
-import itertools
 import json
-import os
-import platform
 import signal
 import threading
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
@@ -20,7 +17,7 @@ from test_comparison_cli import TINY
 
 import seq2attn
 from seq2attn.comparison.experiment import compose_experiment
-from seq2attn.comparison.plan import load_plan, make_plan
+from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import (
     Outcome,
@@ -28,7 +25,6 @@ from seq2attn.comparison.trial import (
     find_evaluation,
     train_and_measure,
     versions,
-    worker_name,
 )
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
@@ -60,10 +56,6 @@ def compare(*vary, executor=Inline, **options):
 
 def run(seed):
     return Run(Path("runs", f"e-seed_{seed}"))
-
-
-def planned_seeds():
-    return [trial.config.seed for trial in load_plan("e", Path("runs")).trials]
 
 
 def times(of):
@@ -189,47 +181,23 @@ def test_a_stopped_trial_is_saved_and_continues_later(trial, monkeypatch, conten
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     def refused(**changed):
         outcome = train_and_measure(trial[0], replace(trial[1], **changed))
-        assert outcome.state == "refused"
-        assert outcome.worker == worker_name() == f"process {os.getpid()} of {platform.node()}"
+        assert (outcome.state, outcome.worker) == ("failed", "")  # only Dask leaves a worker out
         assert not trial[0].run.path.exists()
         return outcome.reason
 
     folder = tmp_path / "nowhere"
-    assert (
-        refused(marker=folder / "m")
-        == f"it does not see the runs directory of the comparison, {folder}"
-    )
+    assert refused(marker=folder / "m") == f"its worker does not see the runs directory, {folder}"
     code = package_checksum()
     assert len(code) == 8
     other = versions().replace(code, "of another commit")
-    assert f"it has {versions()}, and the comparison {other}: install" in refused(versions=other)
+    assert f"its worker has {versions()}, and the comparison {other}: install" in refused(
+        versions=other
+    )
     assert f"{folder / 'p.py'}: no such Python file" in refused(plugins={folder / "p.py": ""})
     plugin = tmp_path / "plugin_of_a_trial.py"
     mine = "@register('mine')\nclass M(Score):\n    def forward(self): ...\n"
     plugin.write_text(f"from seq2attn import Score, register\n{mine}")
     assert f"{plugin} has changed since the comparison" in refused(plugins={plugin: "another"})
-
-
-class Elsewhere(Inline):
-    """Some trials get to a worker that does not see the runs directory."""
-
-    def __init__(self, *wrong):
-        super().__init__()
-        self.wrong = itertools.cycle(wrong)
-
-    def submit(self, call, trial, context):
-        if next(self.wrong):
-            context = replace(context, marker=Path("/nowhere/marker"))
-        return super().submit(call, trial, context)
-
-
-def test_a_trial_that_a_worker_refuses_goes_to_another(capsys):
-    found = compare("seed=1-3", executor=lambda: Elsewhere(True, False), progress=True)
-    assert found.failed == {}
-    assert len(found.groups[0].trials) == 3
-    assert capsys.readouterr().err.count("worker left out") == 1
-    with refused("2 of 2 trials failed\n  e-seed_4: no worker took it; process"):
-        compare("seed=4-5", executor=lambda: Elsewhere(True))
 
 
 def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
@@ -268,16 +236,6 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
     assert compare("seed=1-3").busy == ()
 
 
-def test_calls_that_train_some_seeds_each_have_one_record():
-    compare("seed=1-2")
-    compare("seed=3")
-    assert planned_seeds() == [3, 1, 2]
-    compare("seed=4", executor=lambda: compare("seed=5") and Inline())  # another job, meanwhile
-    assert planned_seeds() == [4, 5, 3, 1, 2]
-    compare("seed=3", samples=5)  # measured otherwise: another table
-    assert planned_seeds() == [3]
-
-
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     class Forgetful(Inline):
         def submit(self, call, /, trial, place):
@@ -311,34 +269,6 @@ def test_workers_that_end_as_soon_as_they_are_started_end_the_comparison_with_a_
     with refused(r'no trial can run(.|\n)* below the line: if __name__ == "__main__":'):
         compare("seed=1-9", executor=Stillborn)
     assert len(started) == 2  # a trial, and then whether a worker starts at all
-
-
-def test_what_a_killed_comparison_leaves_is_removed_unless_it_may_be_alive(monkeypatch):
-    def killed(*_):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def leftovers():
-        return [path.name.partition("@")[2] for path in Path("runs").glob(".comparison-*")]
-
-    for machine in ("here", "elsewhere"):
-        monkeypatch.setattr("platform.node", lambda: machine)  # noqa: B023
-        if not (child := os.fork()):
-            compare("seed=1", executor=killed)
-        os.waitpid(child, 0)
-    assert sorted(leftovers()) == ["elsewhere", "here"]
-    monkeypatch.setattr("platform.node", lambda: "here")
-    seen = []
-    compare(
-        "seed=2",
-        executor=lambda: (
-            compare("seed=3", executor=lambda: seen.append(leftovers()) or Inline()) and Inline()
-        ),
-    )
-    assert sorted(seen[0]) == ["elsewhere", "here", "here"]  # two run here, and one elsewhere
-    assert leftovers() == ["elsewhere"]
-    Path("runs/.comparison-0123456789abcdef@here").touch()
-    compare("seed=2")  # nothing is left to train
-    assert leftovers() == ["elsewhere"]
 
 
 @pytest.mark.slow
@@ -410,12 +340,12 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
         compare("seed=1-2", executor=lambda: slow)
     half = f"step {steps // 2}"
     assert [call for call in shown if call[0] != "all trials"] == [
-        ("e-seed_1", 6),
-        ("e-seed_1", 3, half),
-        ("e-seed_2", 6),
-        ("e-seed_2", 3, half),
+        ("e-seed_1", 1),
+        ("e-seed_1", 0.5, half),
+        ("e-seed_2", 1),
+        ("e-seed_2", 0.5, half),
     ]
-    assert [call[1] for call in shown if call[0] == "all trials"] == [12, 3, 6, 9, 12]
+    assert [call[1] for call in shown if call[0] == "all trials"] == [2, 0.5, 1, 1.5, 2]
 
 
 class Mortal(Slow):

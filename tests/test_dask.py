@@ -77,7 +77,6 @@ def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
         return "another" if every or address == first.setdefault("asked", address) else "right"
 
     monkeypatch.setattr("seq2attn.comparison.trial.versions", versions)
-    monkeypatch.setattr("seq2attn.comparison.run.versions", versions)
     two = threading.Semaphore(2)  # trials at a time: these workers share a process
     monkeypatch.setattr("seq2attn.comparison.trial._one_trial", two)
     with cluster(workers=2) as made:
@@ -92,10 +91,11 @@ def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
         told = capsys.readouterr().err
         assert told.count("worker left out") == 1
         assert (
-            f"worker left out, {first['asked']}: it has another, and the comparison right" in told
+            f"worker left out, {first['asked']}: its worker has another, and the comparison right"
+            in told
         )
         every.append(True)
-        with refused("3 of 3 trials failed\n.*no worker took it"):
+        with refused("3 of 3 trials failed\n.*its worker has another, and"):
             compare(f"dask:{made.scheduler_address}", runs_dir="others")
 
 
@@ -103,7 +103,7 @@ def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
     "listens", [False, pytest.param(True, marks=pytest.mark.slow)]
 )  # the port is closed, or of a server that is no scheduler
 def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd, listens):
-    monkeypatch.setattr("seq2attn.comparison.workers.ANSWER", 0.3)
+    monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.3)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         if listens:

@@ -8,10 +8,9 @@ import pytest
 import torch
 from models import CPU
 
-from seq2attn.data import batches
-from seq2attn.data.batches import EpochData, TrainingData, make_batch
-from seq2attn.data.padding import pad_rows
-from seq2attn.data.tasks import Examples
+from seq2attn.data import stream
+from seq2attn.data.batches import Examples, make_batch, pad_rows
+from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import TASKS
 
@@ -217,7 +216,7 @@ def test_batches_hold_similar_lengths():
 
 def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
     """53 = 6 x 8 + 5: over many epochs the mean length in the batch of 5 is that of all words."""
-    monkeypatch.setattr(batches, "POOL", 2)
+    monkeypatch.setattr(stream, "POOL", 2)
     data = epoch_data()
     epochs = [data.epoch_rows(epoch) for epoch in range(400)]
     small = [

@@ -137,8 +137,8 @@ def test_what_is_unusual_and_right_has_no_fault(form):
 
 
 BASES = """
-ONE CROSS SELF LINEAR BARE POOL LOOKUP SLOTS EQUAL LEARNED STEPS SPLIT BLOCKS VISITED GRAPH
-BOTH_WAYS FIRST STRIDED POOLED FUSED EITHER LISTED WINDOWS LAYER JOINT
+ONE CROSS SELF LINEAR BARE POOL LOOKUP SLOTS EQUAL STEPS SPLIT BLOCKS VISITED GRAPH
+BOTH_WAYS FIRST POOLED WINDOWS LAYER JOINT
 """  # of the faults; the others have a fault before they are changed, too
 
 
@@ -323,26 +323,10 @@ def Attention(query, keys):
     assert "It returned (D), (S); required: context (B, D), weights (B, S)" in fault.text
 
 
-SEVERAL = """
-def Attention(query, keys, need_weights=False):
-    weights = (query @ keys.mT).softmax(-1)
-    return (weights @ keys, weights) if need_weights else weights @ keys
-"""
-
-
-@pytest.mark.parametrize("require", ["returns=context", "returns=context,weights"])
-def test_weights_of_several_queries_are_asked_for_if_they_are_required(require):
-    assert not examined(SEVERAL, require=[require]).faults
-    turned = SEVERAL.replace("(weights @ keys, weights)", "(weights, weights @ keys)")
-    turned = turned.replace("else weights", "else weights.sum(2), weights")
-    (fault,) = examined(turned, require=[require]).faults
-    assert re.search(r"required: context \(B, L, D\)(, weights \(B, L, S\))?\.$", fault.text)
-
-
 @pytest.mark.parametrize("name", ["returns=foo", "returns", "returns=", "window=", "casual"])
 def test_an_unknown_requirement_is_refused(name):
     with pytest.raises(seq2attn.Seq2AttnError, match=f"unknown requirement '{name}'; .*allowed: c"):
-        examined(SEVERAL, require=[name])
+        examined(ONE, require=[name])
 
 
 def test_weights_need_not_be_returned():
@@ -370,24 +354,15 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
-@pytest.mark.parametrize(
-    "said, scores, query",
-    [
-        ("query: (B, D); keys: (B, S, D)", "keys @ query", "query[:, 0]"),
-        ("query: (B, D); keys: (B, S, D)", "(keys * query).sum(-1)", "query[:, 0]"),
-        ("the same shapes", "keys @ query", "query"),
-    ],
-)
-def test_a_refusal_shows_the_call_that_is_documented_or_else_the_plainest(said, scores, query):
-    source = f"""
+def test_a_refusal_shows_the_plainest_call():
+    source = """
 def Attention(query, keys, valid):
-    "{said}"
-    scores = {scores}  # other calls come farther, such as one with a row of the batch
+    scores = keys @ query  # other calls come farther, such as one with a row of the batch
     raise ValueError
 """
-    with pytest.raises(seq2attn.Seq2AttnError, match="line 4: RuntimeError: ") as refused:
+    with pytest.raises(seq2attn.Seq2AttnError, match="line 3: RuntimeError: ") as refused:
         examined(source)
-    called = f"attention(query={query}, keys=keys, valid=valid)"
+    called = "attention(query=query, keys=keys, valid=valid)"
     assert refused.value.message.endswith(f", in `{called}`")
     assert refused.value.hint.endswith(f"return {called}")
 
@@ -488,13 +463,6 @@ def attention(keys, wav_lens):
     return (weights[..., None] * keys).sum(1)
 # -> wav_lens=valid.float().mean(-1)
 
-# two layers of states stand beside the query, and follow it
-def attention(word, hidden, memory):
-    "word: (B, D); hidden: (layers, B, D); memory: (B, S, D)"
-    query = (word + hidden[0] + hidden[1])[:, None]
-    return (query @ memory.mT).softmax(-1) @ memory
-# -> word=query[:, 0], hidden=query[:, 0].expand(2, -1, -1)
-
 # what need not be given and has no effect is left out, though its name may be the query's
 def attention(x, hidden=None):
     return (x @ x.mT / 4.0).softmax(-1) @ x
@@ -516,16 +484,6 @@ def attention(query, keys, temperature, start: int):
     weights = (query @ keys.mT / temperature).softmax(-1)
     return weights @ keys, (query.sum((1, 2)) + start)[None, :, None]
 # -> temperature=1.0, start=0
-
-# a second memory, with a mask of its own, has another length and no padding
-def attention(x, short, long, short_mask, long_mask):
-    scores = torch.cat([x @ short.mT, x @ long.mT], 2)
-    mask = torch.cat([short_mask, long_mask], 1)[:, None]
-    weights = scores.masked_fill(~mask, -1e9).softmax(-1)
-    of_short, of_long = weights.split([short.size(1), long.size(1)], 2)
-    two = weights[:, None].expand(-1, 2, -1, -1)  # heads, and not two queries
-    return of_short @ short + of_long @ long, two
-# -> long_mask=torch.ones(len(keys), 7).bool(), short_mask=valid)
 
 # axes of one name are as long: the values, each with its place of the memory
 def attention(states, memory, offers, memory_mask):
@@ -578,26 +536,6 @@ class Attention(torch.nn.Module):
         assert x.size(1) == self.places
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> window_size=(3, 3)
-
-# a pair
-class Attention(torch.nn.Module):
-    def __init__(self, width, inner):
-        super().__init__()
-        self.layer = torch.nn.Linear(width, inner[1])
-
-    def forward(self, x):
-        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
-# -> width=16, inner=(16, 16)
-
-# an object
-class Attention(torch.nn.Module):
-    def __init__(self, width, inner):
-        super().__init__()
-        self.layer = torch.nn.Linear(width, inner.hidden_size)
-
-    def forward(self, x):
-        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
-# -> width=16, inner=SimpleNamespace(width=16
 """  # each with a part of the call that is found
 DEAR_CALLS = """
 # the mask of the other sequence hides nothing
@@ -671,41 +609,6 @@ def test_what_is_wrapped_or_no_function_is_examined():
     failing = functools.partial(lambda x, width: x[width], width="none")
     with pytest.raises(seq2attn.Seq2AttnError, match="cannot be called: IndexError"):
         seq2attn.check_attention(failing)
-
-
-def test_a_constructor_may_demand_a_width_that_its_heads_divide():
-    code = """
-import torch
-class Attention(torch.nn.Module):
-    def __init__(self, dim, dim_head=32):
-        super().__init__()
-        assert dim % dim_head == 0
-        self.project = torch.nn.Linear(dim, 3 * dim)
-
-    def forward(self, x):
-        q, k, v = (y.unflatten(2, (-1, 32)).transpose(1, 2) for y in self.project(x).chunk(3, 2))
-        return ((q @ k.mT / 32**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
-"""
-    report = examined(code, widths=())
-    assert "dim=64" in report.adapter
-    assert not report.faults
-
-
-def test_a_width_that_only_an_error_names_is_tried():
-    code = """
-import torch
-class Attention(torch.nn.Module):
-    def __init__(self, width=16):
-        super().__init__()
-        self.project = torch.nn.Linear(3, width)
-
-    def forward(self, points):
-        x = self.project(points)
-        return (x @ x.mT / 4.0).softmax(-1) @ x
-"""
-    assert not examined(code, widths=()).faults
-    with pytest.raises(seq2attn.Seq2AttnError, match=r"45x16 and 3x16"):  # of widths that are given
-        examined(code)
 
 
 def test_keys_that_are_all_alike_are_one_fault():

@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from seq2attn.results.edits import Edit, align
+from seq2attn.results.answers import Edit, align
 
 WORDS = [word for length in range(4) for word in itertools.product("ab", repeat=length)]
 

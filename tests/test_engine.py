@@ -22,8 +22,7 @@ from pages import (
 
 from seq2attn.build import build_model, load_task
 from seq2attn.config import load_config
-from seq2attn.data.batches import drop_words, make_batch
-from seq2attn.data.tasks import Examples
+from seq2attn.data.batches import Examples, drop_words, make_batch
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes
 from seq2attn.pages.functions import Function

@@ -309,22 +309,16 @@ def test_a_record_that_is_not_an_evaluation_is_refused(change):
     record = found.to_json("a")
     assert read_as(Evaluation, record) == found
     rows = [*record["rows"][1:], {**record["rows"][0], **change}]
-    for damaged in (
-        {**record, "rows": rows},
-        {**record, "rows": []},
-        {**record, "parameters": {"a": 1}},
-    ):
+    for damaged in ({**record, "rows": rows}, {**record, "rows": []}):
         with refused(r"^record.json: not a valid record: "):
             read_as(Evaluation, damaged)
-    assert read_as(Evaluation, {**record, "parameters": {"total": 1}}).parameters == {"total": 1}
 
 
 def test_every_declared_metric_is_computed_and_has_its_column():
     found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
     declared = [metric for metric in METRICS.values() if not metric.of_file]
-    assert found.metrics == declared
     (table,) = found.tables()
-    assert [column.heading for column in table.columns[1:]] == [one.heading for one in declared]
+    assert [column.heading for column in table.columns[2:]] == [one.heading for one in declared]
 
 
 # ---- targets of any length, without alignment ----

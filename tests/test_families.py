@@ -14,13 +14,12 @@ from test_evaluation import FakeModel, measure, other, reverse
 
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
-from seq2attn.data.tasks import StringTask
-from seq2attn.data.tasks.strings import Copy
+from seq2attn.data.tasks.strings import Copy, StringTask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import SYMBOLS
-from seq2attn.results.rows import worst_place
+from seq2attn.results.metrics import worst_note
 
 ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 
@@ -136,10 +135,11 @@ def test_the_worst_family_by_hand():
         ("unary", 20): 0.95,
         ("runs", 8): 1.0,
     }
-    assert worst_place(values) == ("unary", 8)  # random has the same lowest value and a higher mean
-    assert worst_place({**values, ("runs", 8): 0.5}) == ("runs", 8)
-    assert worst_place({("random", 8): 0.2, ("random", 20): 0.1}) is None  # one family
-    assert worst_place({("random", 8): 1.0, ("unary", 8): 1.0}) is None
+    # random has the same lowest value and a higher mean
+    assert worst_note(values) == ["worst family: unary, 0.900 at length 8"]
+    assert worst_note({**values, ("runs", 8): 0.5}) == ["worst family: runs, 0.500 at length 8"]
+    assert worst_note({("random", 8): 0.2, ("random", 20): 0.1}) == []  # one family
+    assert worst_note({("random", 8): 1.0, ("unary", 8): 1.0}) == []
 
 
 # ---- from the command line ----
@@ -156,11 +156,13 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch, b
 
     monkeypatch.setattr("seq2attn.inference.trained_model.evaluate", measured)
     done = cli("eval --families all --lengths 2 5 --samples 4", terminal=True).check()
-    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.split()}
-    assert rows["exact"] == ["match", "2", "5*"]
-    assert rows["unary"] == ["(worst)", "0.250", "0.250"]
-    assert [rows[name] for name in ALL if name != "unary"] == [["1.000", "1.000"]] * 6
-    assert "worst: unary at length 2, 0.250" in done.err
+    rows = [line.split()[:3] for line in done.out.splitlines() if line.split()]
+    for length in ("2", "5*"):
+        assert [length, "unary", "0.250"] in rows
+        assert [row[1] for row in rows if (row[0], row[-1]) == (length, "1.000")] == [
+            name for name in ALL if name != "unary"
+        ]
+    assert "worst family: unary, 0.250 at length 2" in done.err
     (path,) = (runs_copy / "tiny/evaluations").glob("*.json")
     record = json.loads(path.read_text())
     places = [

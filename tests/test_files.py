@@ -135,7 +135,6 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(cli, runs_copy, row
     [
         "compare pipe.yaml",
         "compare plan.yaml --vary seed=1",
-        "report pipe.yaml",
         "train --config pipe.yaml",
         "inspect pipe.yaml",
         "config pipe.yaml",

@@ -38,7 +38,7 @@ FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "colours files options text errors registry parts config cli comparison display findings "
-    "doctor.processes results.statistics results.maps runs.create "
+    "doctor.processes results.statistics results.answers runs.create "
     "runs.records runs.run plotting.cells"
 ).split()
 

@@ -2,7 +2,7 @@ import pytest
 from inline import call_main, plain
 from models import make_config
 
-from seq2attn.analysis.ledger import parameter_ledger
+from seq2attn.analysis.costs import parameter_ledger
 from seq2attn.build import build_model
 
 

@@ -133,7 +133,7 @@ PAIRS = "train -c pairs.yaml --set task."
 RATES = "training.learning_rate=log:"
 SHORT = "no source has 8 characters"
 UNCHANGED = "--config, --set, --name and --note are for new runs"
-UNSEEN = "; its alphabet is abcdefghijklmnopqrstuvwxyz"
+UNSEEN = "; its alphabet is a b c d e f g h i j k l m n o p q r s t u v w x y z"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
 MISTAKES = f"""
 evl | No such command 'evl' | See: seq2attn --help
@@ -183,11 +183,11 @@ predict abc --checkpoint newest | unknown checkpoint 'newest';
 predict abc --plot map.gif | map.gif: {FORMAT}
 predict abc --plot map | map: {FORMAT}
 predict abc --plot map.png.txt | map.png.txt: {FORMAT}
-predict Hello! | 'Hello!' has characters the model never saw: '!', 'H'{UNSEEN}
-predict abc héllo | 'héllo' has characters the model never saw: 'é' (U+00E9){UNSEEN}
-predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
+predict Hello! | 'Hello!' has symbols the model never saw: '!', 'H'{UNSEEN}
+predict abc héllo | 'héllo' has symbols the model never saw: 'é' (U+00E9){UNSEEN}
+predict 'a b' | 'a b' has symbols the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
-predict abc '' | the string is empty | Give at least one symbol.
+predict abc '' | '' has no symbol, or an empty one | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
 check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
@@ -259,29 +259,26 @@ plot accuracy --plot good.yaml/x.png | good.yaml is not a folder
 plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
 report tinny | no run 'tinny' in runs; did you mean
 report good tiny | no run 'good' in runs
-report good.yaml | good.yaml: 3 problems
-report neither.yaml | neither.yaml: no such file
 report tiny --to page.txt | page.txt: a report's file name ends with .html
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
 eval tiny --ensemble | --ensemble averages two runs or more
 train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
-train -c good.yaml --set "training.watched=''" | training.watched: the string is empty
+train -c good.yaml --set "training.watched=''" | training.watched: '' has no symbol, or an empty one
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
 train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates' does not know
-split words.tsv --by nothing --set task.header=true | 'nothing' names no column
+split words.tsv --by nothing --set task.header=true | 'nothing' names 0 columns
 split words.tsv --by 5 | there is no column 5; lines have 2
 split words.tsv | too few words, or values to split by: none is left for dev
 {ON_PAIRS} | is measured on a file of pairs, which a run's own config never opens
-{ON_PAIRS} --data wrods.tsv | wrods.tsv: no such file
+{ON_PAIRS} --data wrods.tsv | wrods.tsv: cannot be read: No such file
 {ON_PAIRS} --data words.tsv --lengths 3 | {MEASURED}; leave out lengths
 {ON_PAIRS} --data words.tsv --samples 3 --seed 2 | {MEASURED}; leave out samples and seed
 {ON_PAIRS} --data words.tsv --per word | per: 'word'; allowed: type, token
 {ON_PAIRS} --data words.tsv --paired | --paired compares two runs or more on a file of pairs
 eval --data words.tsv | run 'tiny' is on task 'reverse'
-{PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
-{PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
+{PAIRS}train=trian.tsv | trian.tsv: cannot be read: No such | train takes --set task.train=FILE
 {PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'
-{PAIRS}train=. | cannot be read: not a regular file
+{PAIRS}train=. | cannot be read: Is a directory
 {PAIRS}target_column=3 | 2 of 2 lines cannot be read | 2 lines (1, 2): columns: found 2, expected 3
 {PAIRS}target_column=1 | 1 is also task.source_column; name another column
 {PAIRS}columns=1 | 1 is below the last column that is used, 2
@@ -305,7 +302,7 @@ check dot --expect s --expect dot | several scores are for several names of --at
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page
 page tiny tiny tiny | a page shows one run, or two side by side
-page tiny --text ABC | 'ABC' has characters the model never saw
+page tiny --text ABC | 'ABC' has symbols the model never saw
 page --train good.yaml --train good.yaml | --train takes one config, or two of different names
 page --train good.yaml --train dates.yaml | vocabularies differ
 page --train good.yaml --train short.yaml | task and training.batch_size must be equal
@@ -317,7 +314,7 @@ page --train good.yaml --train short.yaml | task and training.batch_size must be
 {GRID} {RATES}1e-2..1e-4:8 | --vary '{RATES}1e-2..1e-4:8' | 'log:1e-2..1e-4:8': expected log:
 {GRID} {RATES}1e-300..1e300:3 | expected log:FIRST..LAST:COUNT with
 {GRID} config=a,b | not a config key; list base configs with --config FILE
-{GRID} train=a,b | not a config key; seq2attn.compare takes several training loops
+{GRID} train=a,b | not a config key; list base configs with --config FILE
 {SCORES} --baseline model.attention.score=dott | no group has model.attention.score="dott" {GROUPS}
 {SCORES} --baseline model.hiden=8 | no group has model.hiden=8 {GROUPS}
 {SCORES} --baseline seed=1 | no group has seed=1 {GROUPS}

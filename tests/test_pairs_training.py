@@ -16,7 +16,7 @@ from seq2attn.build import load_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import rows_of
+from seq2attn.results.metrics import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session
@@ -182,7 +182,7 @@ def test_a_file_behind_a_link_is_the_same_file(work, cli):
 DAMAGED = {
     "[]": "task.json: not a valid record: ",
     "{}": "task.json: not a valid record: files: is missing",
-    '{"files": {}}': "train.tsv has changed, or is gone, since run 'mine' was started",
+    '{"files": {}}': "task.json: not a valid record: source: is missing",
     '{"files": {"train": {}}}': "not a valid record: files.train.sha256: is missing",
 }
 
@@ -196,6 +196,16 @@ def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
         assert says in cli("train --resume mine").refusal
         assert opened == [], text
         assert cli("predict ab").code == 2, text
+    whole = json.loads(right)
+    damages = {"source": [None], "target": [[1]], "source_lengths": [[0, 1], [1], [1, 1, 1]]}
+    for key, values in {**damages, "files": [[]], "longest_target": ["many", 0]}.items():
+        for value in values:
+            run.task_file.write_text(json.dumps({**whole, key: value}))
+            for words in ("predict ab", "train --resume mine"):
+                assert f"task.json: not a valid record: {key}" in cli(words).refusal
+    for files in ({}, {"train": whole["files"]["train"]}):
+        run.task_file.write_text(json.dumps({**whole, "files": files}))
+        assert "has changed, or is gone, since run 'mine'" in cli("train --resume mine").refusal
     run.task_file.write_text(right)
     text = run.config_file.read_text()
     run.config_file.write_text(text.replace(f"{work}/data/train.tsv", '"a\\0b"'))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import Run, evaluations, read_attention, read_metrics
 

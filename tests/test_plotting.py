@@ -30,8 +30,8 @@ from seq2attn.plotting.figures import (
     new_panels,
     save_figure,
 )
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 

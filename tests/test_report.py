@@ -18,7 +18,7 @@ from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import check_config
 from seq2attn.files import write_json
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
 
 BLANK = pytest.mark.usefixtures("blank_figures")
@@ -248,7 +248,7 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     assert cli("report experiment") == (0, "report.html\n", "")
     assert "<title>Comparison: experiment (seq2attn)</title>" in Path("report.html").read_text()
     (work / "runs/experiment-dot-seed_2/status.json").unlink()
-    assert cli("report experiment.yaml --to missing.html") == (0, "missing.html\n", "")
+    assert cli("report experiment --to missing.html") == (0, "missing.html\n", "")
     assert (
         "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
     )

@@ -11,7 +11,7 @@ from refusal import refusal, refused
 
 from seq2attn.config import Config
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import (

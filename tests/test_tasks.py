@@ -99,7 +99,7 @@ def test_sums_are_written_from_their_last_digit():
     task = TASKS.load("addition")(min_digits=2, max_digits=4)
     assert task.answer("21+93") == Solution("15")  # 12 + 39
     assert task.answer("9+1") == Solution("01")
-    assert task.answer("1" * 5000 + "+" + "8" * 5000) == Solution("9" * 5000)
+    assert task.answer("1" * 4000 + "+" + "8" * 4000) == Solution("9" * 4000)
     assert [task.answer(text) for text in "12 1+22 + 1+2+3".split()] == [None] * 4
     sizes = set()
     for source, target in drawn(task, 200):

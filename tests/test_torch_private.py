@@ -42,9 +42,9 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
 MODE = "torch.utils._python_dispatch.TorchDispatchMode"
 DOCUMENTED = {  # by torch's page on how to extend it, under a name like a private one
     ("catch.py", MODE),
-    ("scale.py", MODE),  # operations, which such a mode sees: what `Tensor.to` and softmax call
-    ("scale.py", "aten._to_copy"),
-    ("catch.py", "aten._unsafe_view"),  # what `reshape` calls
+    # operations, which such a mode sees: what `Tensor.to`, `reshape` and softmax call
+    ("catch.py", "aten._to_copy"),
+    ("catch.py", "aten._unsafe_view"),
     ("catch.py", "aten._reshape_alias"),
     ("catch.py", "aten._softmax"),
     ("catch.py", "aten._safe_softmax"),

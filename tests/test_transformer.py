@@ -7,7 +7,7 @@ import torch
 from models import TRANSFORMER, as_batch, close, is_real, make_batch, make_config
 from torch import nn
 
-from seq2attn.analysis.ledger import parameter_ledger
+from seq2attn.analysis.costs import parameter_ledger
 from seq2attn.build import build_model
 from seq2attn.model.transformer import attend, project, sinusoids
 

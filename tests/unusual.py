@@ -219,22 +219,6 @@ class Additions(nn.Module):
         return scores.softmax(-1) @ keys
 
 
-class TwoMemories(nn.Module):
-    """One softmax over two memories, each with a mask of its own."""
-
-    def __init__(self, dim, dim_a, dim_b):
-        super().__init__()
-        self.a, self.b = nn.Linear(dim_a, dim), nn.Linear(dim_b, dim)
-
-    def forward(self, queries, memory_a, memory_b, mask_a=None, mask_b=None):
-        keys = torch.cat([self.a(memory_a), self.b(memory_b)], dim=1)
-        masks = [mask_a, mask_b]
-        for index, memory in enumerate((memory_a, memory_b)):
-            if masks[index] is None:
-                masks[index] = torch.ones(memory.shape[:2]).bool()
-        return masked_softmax(queries @ keys.mT, torch.cat(masks, dim=1)[:, None]) @ keys
-
-
 class Nearest(nn.Module):
     """The block of keys with the largest mean score."""
 

@@ -26,8 +26,8 @@ from reference import GENERATED  # noqa: E402
 
 RESULTS = [  # what functions return, where `import seq2attn` does not offer it
     "seq2attn.inference.answer.Hypothesis",
-    "seq2attn.results.rows.Row",
-    "seq2attn.results.rows.PairAnswer",
+    "seq2attn.results.metrics.Row",
+    "seq2attn.results.answers.PairAnswer",
 ]
 PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.register",
@@ -45,7 +45,7 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Loss",
     "seq2attn.StringTask",
     "seq2attn.Task",
-    "seq2attn.data.tasks.Examples",
+    "seq2attn.data.batches.Examples",
     "seq2attn.Solution",
     "seq2attn.Vocabulary",
     "seq2attn.Seq2AttnError",

@@ -34,8 +34,7 @@ def keep(printed: Path) -> None:
     for row in json.loads(printed.read_text("utf-8"))["trials"]:
         if row["metric"] != "exact_match":
             continue
-        task = row["task"].partition("(")[0]
-        score = row["group"].rpartition("score=")[2]
+        task, score = row["task"], row["model.attention.score"]
         parameters[score] = row["parameters"]
         families = values.setdefault(task, {}).setdefault(score, {})
         families.setdefault(row["family"], {})[row["seed"]] = row["value"]

@@ -3,7 +3,7 @@
 from torch import nn
 
 from seq2attn import Encoded, Encoder, register
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 from seq2attn.model.transformer import sinusoids
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from seq2attn import Encoded, Encoder, register
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 
 
 @register("convolutional", formula="h' = h + tanh(F * h), in each layer")

@@ -1,18 +1,37 @@
-"""What a score costs: parameters, arithmetic, memory. The tests compare these formulas with real
-models.
+"""What a score costs, by formula: parameters, arithmetic, memory; and how many parameters each part
+of a model has. The tests compare the formulas with real models.
 
 B sequences, L queries each, S keys, width D for queries and keys; a multiplication and an addition
 are two operations, and a square root, exponential, tanh or division counts as one.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seq2attn.analysis import Analysis, column
 from seq2attn.errors import Seq2AttnError
 
+if TYPE_CHECKING:
+    from torch import nn
+
 BYTES = 4  # of a number in float32
+PARTS = {  # patterns of parameter names; the first match counts
+    r"encoder\.embedding|source_embedding": "encoder embedding",
+    r"encoder\.layers\.\d+\.(backward_)?cell": "encoder cells",
+    r"initial_state": "initial state",
+    r"decoder\.attention|.*\.(self_attn|multihead_attn)": "attention",
+    r"decoder\.embedding|target_embedding": "decoder embedding",
+    r"decoder\.cell": "decoder cells",
+    r"decoder\.combine": "attentional vector",
+    r"(encoder|decoder)(\.\d|_norm)": "feed-forward and norms",
+    r"encoder": "other encoder layers",  # of a plug-in's
+    r"(decoder\.)?output": "output layer",
+    r"": "other parts",  # of a plug-in's
+}
 
 
 @dataclass(frozen=True)
@@ -112,3 +131,17 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
         )
         rows.append(row)
     return Analysis(asdict(sizes), rows)
+
+
+def parameter_ledger(model: nn.Module) -> dict[str, int]:
+    """Return the number of parameters of each part, by its name in `PARTS`, and their `total`.
+
+    Every parameter is in exactly one part. Parts without parameters are left out, except attention.
+    """
+    counts = dict.fromkeys(PARTS.values(), 0)
+    for name, parameter in model.named_parameters():
+        label = next(label for pattern, label in PARTS.items() if re.match(pattern, name))
+        counts[label] += parameter.numel()
+    ledger = {label: count for label, count in counts.items() if count or label == "attention"}
+    ledger["total"] = sum(counts.values())
+    return ledger

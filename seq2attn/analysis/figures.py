@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import cycle
+from itertools import cycle, groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.colours import BLUE, COLOUR_MAP, ORANGE, score_colour
@@ -134,8 +135,8 @@ def ledger_figure(result: Analysis) -> Figure:
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
         bars = panel.barh(scores, column(result.rows, field), color=colours)
         panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
-        # room for the labels behind the bars; at least 1, as all bars may be 0
-        panel.set(title=label, xticks=[], xlim=(0, 1.35 * max(1, panel.dataLim.xmax)))
+        panel.set(title=label, xticks=[])
+        panel.margins(x=0.35)  # room for the labels behind the bars
         panel.spines[["top", "right", "bottom"]].set_visible(False)
 
     panels[0].invert_yaxis()  # the first score on top
@@ -179,27 +180,23 @@ def importance_figure(result: Analysis) -> Figure:
 
 
 def _groups(rows: Iterable[object], field: str) -> dict[Any, list[Any]]:
-    """Group rows by the value of a field, in their order."""
-    groups: dict[Any, list[Any]] = {}
-    for row in rows:
-        groups.setdefault(getattr(row, field), []).append(row)
-    return groups
+    """Group rows by the value of a field; those of a group follow one another."""
+    return {value: list(group) for value, group in groupby(rows, attrgetter(field))}
 
 
 def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) -> None:
     """Draw the field of this name against width D, with two standard errors and a colour per score,
     and the field named `theory` as a line, where it is known (not None).
     """
-    rows = sorted(rows, key=lambda row: row.width)
-    groups = _groups(rows, "score").items()
-
-    for (score, measured), marker in zip(groups, cycle(MARKERS), strict=False):
-        colour = score_colour(score)
+    for (score, measured), marker in zip(
+        _groups(rows, "score").items(), cycle(MARKERS), strict=False
+    ):
+        measured = sorted(measured, key=attrgetter("width"))
+        style = {"color": score_colour(score), "label": score}
         widths = column(measured, "width")
-        values = column(measured, field)
+        panel.plot(widths, column(measured, theory), color=style["color"])
         errors = 2 * column(measured, f"{field}_error")
-        panel.errorbar(widths, values, errors, fmt=marker, color=colour, capsize=3, label=score)
-        panel.plot(widths, column(measured, theory), color=colour)
+        panel.errorbar(widths, column(measured, field), errors, fmt=marker, capsize=3, **style)
 
     panel.plot([], color=GREY, label="expected")  # for the legend alone
     panel.set_xscale("log", base=2)

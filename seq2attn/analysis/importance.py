@@ -7,18 +7,18 @@ those of another seed, do.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2attn.analysis import Analysis, column
-from seq2attn.data.batches import generator
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import generator, valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
+from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.points import At, Hook
-from seq2attn.results.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -26,47 +26,48 @@ class ImportanceRow:
     """The strings of one length, decoded with one kind of weights."""
 
     weights: str
+    """unchanged, permuted, uniform or frozen"""
     length: int | None = column("length")
+    """of the sources"""
     exact_match: float = column("exact match")
+    """share of the strings whose output is right"""
     low: float | None = column("low")
     """ends of the 95 % interval over strings"""
     high: float | None = column("high")
 
 
 def attention_importance(
-    predictor: Predictor,
-    measure: Callable[[Predictor], Evaluation],
-    *,
-    other: Predictor | None,
-    seed: int,
+    trained: TrainedModel, other: TrainedModel | None, *, seed: int, **options: Any
 ) -> Analysis:
     """Measure exact match with the model's own weights, `unchanged`, then with others: `permuted`,
     `uniform`, and, if there is an `other` model, `frozen`, those of that model.
 
-    predictor: decodes with the trained model. measure: evaluates it. seed: of the permutations.
+    seed: of the strings and permutations. options: others of `TrainedModel.evaluate`.
 
     Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
     different symbols.
     """
-    if other is not None and symbols_of(other) != symbols_of(predictor):
-        raise Seq2AttnError(
-            "the two runs read or write different symbols", hint="Name a run on the same task."
-        )
+    settings = {"run": trained.run.name, "seed": seed}
     changes = {
         "unchanged": UNCHANGED,
         "permuted": OtherWeights(hook=partial(permuted, seed=seed)),
         "uniform": OtherWeights(hook=uniform),
     }
     if other is not None:
-        changes["frozen"] = OtherWeights(hook=partial(frozen, other=other))
+        if symbols_of(other.predictor) != symbols_of(trained.predictor):
+            raise Seq2AttnError(
+                "the two runs read or write different symbols", hint="Name a run on the same task."
+            )
+        settings["frozen_to"] = other.run.name
+        changes["frozen"] = OtherWeights(hook=partial(frozen, other=other.predictor))
 
     rows = []
     for kind, change in changes.items():
         # (a model without attention has no weights to replace: `Changes.hooks` raises)
-        evaluation = measure(replace(predictor, changes=change))
-        for row in evaluation.by_length("exact_match"):
+        changed = replace(trained, predictor=replace(trained.predictor, changes=change))
+        for row in changed.evaluate(seed=seed, **options).by_length("exact_match"):
             rows.append(ImportanceRow(kind, row.length, row.value, row.low, row.high))
-    return Analysis({"seed": seed}, rows)
+    return Analysis(settings, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,21 +92,19 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     """Return a hook that shuffles each step's weights over the real positions of its source, in the
     same order in every head. source (B, S), right-padded, of lengths (B,).
 
-    Orders are drawn once for each step, so that a step that is computed again has the same.
+    An order depends on seed, step and S, so that a step that is computed again has the same.
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
-    # a stream for each length S, so that its orders do not depend on which others are measured
-    random = generator(source.device, seed, "permuted weights", source.size(1))
-    orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
     def hook(weights: Tensor, at: At) -> Tensor:
         """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps, `at.first` and so on."""
-        steps = slice(at.first, at.first + weights.size(-2))
-        while len(orders) < steps.stop:
+        orders = []
+        for step in range(at.first, at.first + weights.size(-2)):
+            random = generator(source.device, seed, "permuted weights", source.size(1), step)
             numbers = torch.rand(valid.shape, generator=random, device=source.device)
             # numbers are below 1: with 2, padding stays behind
-            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))
-        order = torch.cat(orders[steps], dim=1)  # (B, L, S)
+            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))  # (B, 1, S)
+        order = torch.cat(orders, dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))
 
     return hook

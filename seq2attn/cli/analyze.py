@@ -5,7 +5,7 @@ matters after training.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 from seq2attn import parts
@@ -31,8 +31,6 @@ from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.analysis import Analysis
-    from seq2attn.inference.predictor import Predictor
-    from seq2attn.results.evaluation import Evaluation
 
 RAW_AND_SCALED = ["dot", "scaled"]
 ALL_SCORES = [name for name in parts.SCORES.names() if name != "none"]
@@ -89,7 +87,7 @@ def variance(
 
       seq2attn analyze variance --scores dot additive --plot variance.svg
     """
-    from seq2attn.analysis.random_keys import Components, score_variance
+    from seq2attn.analysis.before_training import Components, score_variance
 
     _use_one_thread()
     components = Components(query_mean, query_sd, key_mean, key_sd)
@@ -118,7 +116,7 @@ def saturation(
 
       seq2attn analyze saturation --scores dot cosine --plot saturation.png
     """
-    from seq2attn.analysis.random_keys import weight_saturation
+    from seq2attn.analysis.before_training import weight_saturation
 
     _use_one_thread()
     result = weight_saturation(_names(scores), widths, keys=keys, samples=samples, seed=seed)
@@ -146,7 +144,7 @@ def gradient(
 
       seq2attn analyze gradient --scales 0.5 1 2 4 --plot gradient.svg
     """
-    from seq2attn.analysis.random_keys import gradient_by_scale
+    from seq2attn.analysis.before_training import gradient_by_scale
 
     _use_one_thread()
     result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
@@ -176,7 +174,7 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    from seq2attn.analysis.random_keys import entropy_by_width
+    from seq2attn.analysis.before_training import entropy_by_width
 
     _use_one_thread()
     result = entropy_by_width(_names(scores), widths, keys=keys, samples=samples, seed=seed)
@@ -230,7 +228,7 @@ def masks(
 
       seq2attn analyze masks --source 20 --target 20 --radius 4 --plot masks.svg
     """
-    from seq2attn.analysis.masks import window_masks
+    from seq2attn.analysis.before_training import window_masks
 
     _present("masks", window_masks(source, target, radius), shown)
 
@@ -272,18 +270,11 @@ def importance(
     from seq2attn.inference.trained_model import load_run
 
     trained = load_run(run, checkpoint, "cpu")
-    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
-
-    def evaluate(predictor: Predictor) -> Evaluation:
-        """Measure the run with the changes that `predictor` makes to its attention weights."""
-        changed = replace(trained, predictor=predictor)
-        return changed.evaluate(lengths, samples=samples, seed=seed, data=data)
-
-    result = attention_importance(trained.predictor, evaluate, other=other, seed=seed)
-    settings = {"run": run.name, **result.settings}
-    if frozen:
-        settings["frozen_to"] = frozen
-    _present("importance", replace(result, settings=settings), shown)
+    other = load_run(other_run, checkpoint, "cpu") if other_run else None
+    result = attention_importance(
+        trained, other, seed=seed, lengths=lengths, samples=samples, data=data
+    )
+    _present("importance", result, shown)
 
 
 def _names(scores: Sequence[str]) -> list[str]:

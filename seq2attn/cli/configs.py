@@ -176,7 +176,7 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
     missing, as in a recipe that leaves them to the user, a message says so, and the result is None
     and {}.
     """
-    from seq2attn.analysis.ledger import parameter_ledger
+    from seq2attn.analysis.costs import parameter_ledger
     from seq2attn.build import build_model, build_task, load_task
 
     if run is None:

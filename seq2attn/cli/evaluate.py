@@ -30,14 +30,13 @@ from seq2attn.cli.outputs import (
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.evaluation import Evaluation, side_by_side
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
     paired_table,
     paper_table,
-    side_by_side,
 )
 from seq2attn.runs.run import save_evaluation
 
@@ -88,12 +87,12 @@ share of answers cut off at the longest output allowed, and exact match by sourc
 If a source has several right answers, any of them counts. A source on several lines is one
 word, as in published word error rates, or with --per token as many as it has lines.
 
---paired counts the words that only one of two runs has right, and tests whether that may be
-chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
-since the lines of a source share an answer.
+--paired counts the words that only one of two runs has right, each run and the first, and tests
+whether that may be chance: by McNemar's exact test, or where lines are counted by a permutation
+test over sources, since the lines of a source share an answer.
 
 --families measures other kinds of strings than random ones, such as one letter repeated, and
-prints exact match by family and length. --errors writes each wrong answer next to the right
+prints a row for each family and length. --errors writes each wrong answer next to the right
 one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
 was added.
 
@@ -147,6 +146,8 @@ def evaluate(
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
         _note_training(trained, evaluation, f"{trained.name}: " if several else "")
+    # an ensemble has no seed: each of its runs has one
+    seeds = {} if models.as_ensemble else {run.name: run.config.seed for run in loaded}
     try:
         # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say
         # how it decoded, and figures and reports that read it later take it for greedy decoding's.
@@ -155,13 +156,11 @@ def evaluate(
                 save_evaluation(measured[trained.name], trained.run)
     finally:  # print the results even if they cannot be saved
         if paired:
-            show(paired_table(measured), as_json)
+            show(paired_table(measured, seeds), as_json)
         else:
             _print(measured, as_json, as_ensemble=models.as_ensemble)
     if latex:
-        seeds = {trained.name: trained.config.seed for trained in loaded}
-        # an ensemble has no seed: each of its runs has one
-        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)
@@ -206,16 +205,11 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
         Table.of_records(_records(measured)).show()
-    elif len(measured) > 1:
-        for table in side_by_side(measured):
-            table.show()
     else:
-        ((name, evaluation),) = measured.items()
-        # of a file, the title of the table of error rates names the run
-        title = name if evaluation.data else ""
         if as_ensemble:
-            title = f"ensemble of {name} (probabilities averaged)"
-        for table in evaluation.tables(title):
+            ((name, evaluation),) = measured.items()
+            measured = {f"ensemble of {name} (probabilities averaged)": evaluation}
+        for table in side_by_side(measured):
             table.show()
 
 

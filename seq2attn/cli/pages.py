@@ -46,9 +46,9 @@ def report(
     """Write runs or a comparison as one HTML page, and print its path.
 
     The page works offline. It shows a summary, curves, accuracy by length, attention through
-    training, config and environment, what differs first. For a comparison, given by its name or
-    its experiment file, it shows the groups over their seeds. An older report is replaced; any
-    other file only with --force.
+    training, config and environment, what differs first. For a comparison, given by its name,
+    it shows the groups over their seeds. An older report is replaced; any other file only with
+    --force.
 
     Examples:
 

@@ -7,13 +7,20 @@ from typing import Annotated, Any
 
 from seq2attn.cli.options import Overrides, argument, option
 from seq2attn.cli.outputs import Force, check_output, write_output
-from seq2attn.data import splitting
-from seq2attn.data.format import Format, Pair
-from seq2attn.data.pairs import PairFile, load_pairs
+from seq2attn.data.format import Format, Pair, PairFile
+from seq2attn.data.pairs import (
+    left_out_of,
+    load_pairs,
+    shared_with_train,
+    split_by,
+    values_of,
+    words_of,
+)
 from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.text import left_out_notes
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
 By = Annotated[
@@ -24,7 +31,7 @@ Folder = Annotated[
     Path,
     option("FOLDER", "Where the parts are written.", file_okay=False),
 ]
-FOUND = ("header", "source_separator", "target_separator", "features_separator")
+FOUND = ("header", "source_separator", "target_separator")
 """what the pairs themselves tell, unless it is set"""
 SMALL = 3_000
 MEDIUM = 30_000
@@ -64,10 +71,9 @@ def split(
         # the names of the parts are fixed. No mark (None) tells a part from other files.
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
-    words = splitting.words_of(loaded)  # line number -> word
     # line number -> what no two parts share: a column's value, or a word in lower case
-    units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
-    parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
+    units = values_of(loaded, by) if by else words_of(loaded)
+    parts = split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
     for name, numbers in parts.items():
         if numbers:  # a part whose share is 0 has none
@@ -76,14 +82,11 @@ def split(
             different = len({units[number] for number in numbers})
             rows.append((str(paths[name]), different, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
-    joined = 0 if by else len(set(words.values())) - len(set(units.values()))
-    if joined:
-        say(f"note: {joined:,} words differ from another one only in case, and are in its part")
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
-        *loaded.notes,
-        *splitting.shared_with_train(loaded, parts),
+        *left_out_notes(left_out_of([loaded.record])),
+        *shared_with_train(loaded, parts),
         *warnings(train_pairs, dev_pairs, form),
     ):
         say(text)
@@ -97,7 +100,7 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
     """
     pairs: list[Pair] = []
     for number in numbers:
-        pairs += file.parsed.rows[number]
+        pairs += file.rows[number]
     return pairs
 
 
@@ -105,8 +108,8 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     """Load the file, and return it with the format in which it was read: the one that the options
     set.
 
-    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if it is
-    sure that they look odd because of it, the file is read once more, with a note.
+    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if they
+    look odd because of it, the file is read once more, with a note.
     """
     from seq2attn.config import load_config
 
@@ -120,7 +123,7 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     unset = [name for name in FOUND if name not in options]
     for oddity in oddities(loaded.pairs, form):
         for name, value in oddity.changes.items():  # fields of the format that would end it
-            if oddity.sure and name in unset:
+            if name in unset:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
     if not found:
@@ -134,15 +137,14 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
     the settings by which the parts are read as FILE was.
     """
     for oddity in oddities(train, form):
-        if oddity.sure:  # otherwise `train` would warn of it
-            form = replace(form, **oddity.changes)
+        form = replace(form, **oddity.changes)
     recipe = "large"
     if len(train) <= SMALL:
         recipe = "small"
     elif len(train) <= MEDIUM:
         recipe = "medium"
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
-    changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
+    changes |= replace(form, skip_bad=0).differing(Format())  # malformed lines are left out already
     # always set, since the recipes set another separator than the usual one
     changes.setdefault("target_separator", form.target_separator)
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

@@ -180,8 +180,8 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     places = {}
     for key, line in document.lines.items():
-        key = re.sub(r"^(set|vary)\.", "", key)  # a problem names the config's key alone
-        places[key] = f"{file}:{line}"
+        # a problem names the config's key alone
+        places[key.removeprefix("set.").removeprefix("vary.")] = f"{file}:{line}"
     return values, places
 
 
@@ -251,12 +251,11 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
     Raises `Seq2AttnError` for a range or grid that cannot be read, and for the names of the axes of
     base configs and training loops, which are not varied as keys are.
     """
-    if key == CONFIG:
+    if key in (CONFIG, TRAIN):
         raise Seq2AttnError(
-            "not a config key; list base configs with --config FILE, or under `configs` in a file"
+            "not a config key; list base configs with --config FILE, or under `configs` in a file, "
+            "and training loops as `train` of seq2attn.compare"
         )
-    if key == TRAIN:
-        raise Seq2AttnError("not a config key; seq2attn.compare takes several training loops")
     kinds = _types_of(key)
     expanded: list[Any] = []
     for value in _tuple(values):
@@ -290,16 +289,13 @@ def _types_of(key: str) -> list[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`: each is the same multiple of the one before.
-    Both ends are as written; those between are rounded to three significant digits, or to as many
-    as keep them apart. Raises `Seq2AttnError` for any other text.
+    """Return the numbers of `log:FIRST..LAST:COUNT`, rounded to four significant digits: each is
+    the same multiple of the one before. Raises `Seq2AttnError` for any other text.
 
-    whole: True to round those between to whole numbers, and to list equal ones once.
+    whole: True to round to whole numbers, and to list equal ones once.
     """
-    first = last = count = 0  # refused below, where the text has another form
     match = LOG_GRID.fullmatch(text)
-    if match:
-        first, last, count = (read_text(word, text).value for word in match.groups())
+    first, last, count = map(float, match.groups()) if match else (0, 0, 0)
     # (the ratio of the ends may be too large for a number, which makes it infinite)
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
@@ -307,11 +303,7 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
             "log:1e-4..1e-2:8"
         )
     ratio = (last / first) ** (1 / (count - 1))
-    gap = max(ratio - 1, 1e-15)  # between neighbours, relative; 0 would have no logarithm
-    # A gap of 1 % takes 4 digits, since 1.000 and 1.010 are then 10 units apart.
-    digits = max(3, 2 - math.floor(math.log10(gap)))
-    numbers: list[float] = [first]
-    for index in range(1, count - 1):
-        number = first * ratio**index
-        numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))
-    return list(dict.fromkeys([*numbers, last]))  # rounding makes small whole numbers equal
+    numbers = [first * ratio**index for index in range(int(count))]
+    if whole:
+        return list(dict.fromkeys(map(round, numbers)))
+    return [float(f"{number:.4g}") for number in numbers]

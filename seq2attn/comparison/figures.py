@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from seq2attn.comparison.groups import Group
-    from seq2attn.comparison.results import Comparison
+    from seq2attn.comparison.results import Comparison, Group
     from seq2attn.plotting.figures import Look
 
 Lines = Sequence[tuple["Group", "Look"]]
@@ -43,6 +42,7 @@ CURVES = {
     "entropy": "mean attention entropy over the trained lengths, nats",
 }
 COLUMNS = 3  # panels side by side
+SCORE = "model.attention.score"
 PANEL = (3.6, 3.0)  # inches
 WIDTH = 0.5  # of the distance between two lengths, over which groups stand side by side
 
@@ -51,19 +51,20 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     """Draw every figure that has data; return them by name: the curves that at least one trial
     logged, and the results.
     """
-    name = comparison.name
     groups = comparison.groups
     metric = METRICS[comparison.metric]
     panels = _panels(groups)
-    figures = {}
     trials = [trial for group in groups for trial in group.trials]
+    figures = {}
     for curve, label in CURVES.items():
         if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # one point is not a curve
-            title = f"{name}: median over seeds\nband: lowest to highest seed"
+            title = f"{comparison.name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
-        grey = "" if comparison.has_only_trained_lengths else "; grey: never seen in training"
-        title = f"{name}: mean over seeds with its 95 % interval\nband: worst to best seed{grey}"
+        title = f"{comparison.name}: mean over seeds with its 95 % interval\n"
+        title += "band: worst to best seed"
+        if not comparison.has_only_trained_lengths:
+            title += "; grey: never seen in training"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
     return figures
 
@@ -74,10 +75,9 @@ def figure_files(comparison: str, place: Path) -> dict[str, Path]:
     place: a folder, for the files `COMPARISON-loss.png` and so on in it; or the name of a figure's
         file, such as `wide.svg`, for `wide-loss.svg` and so on beside it.
     """
-    folder, start, ending = place, comparison, ".png"
-    if place.suffix.lower() in FORMATS:
-        folder, start, ending = place.parent, place.stem, place.suffix
-    return {name: folder / f"{start}-{name}{ending}" for name in (*CURVES, "results")}
+    is_file = place.suffix.lower() in FORMATS
+    file = place if is_file else place / f"{comparison}.png"
+    return {name: file.with_stem(f"{file.stem}-{name}") for name in (*CURVES, "results")}
 
 
 # ---- what a panel shows ----
@@ -93,16 +93,8 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
             for step, value in trial.metrics.curve(curve):
                 values.setdefault(step, []).append(value)
         steps = sorted(values)
-        by_step = [values[step] for step in steps]
-        _band(panel, steps, list(map(min, by_step)), list(map(max, by_step)), look)
-        panel.plot(
-            steps,
-            list(map(median, by_step)),
-            look.dash,
-            color=look.colour,
-            label=group.label,
-            lw=1.6,
-        )
+        low, middle, high = ([of(values[step]) for step in steps] for of in (min, median, max))
+        _draw_line(panel, group, look, steps, middle, (low, high), lw=1.6)
     if curve == "loss":  # which falls by powers of ten
         logarithmic(panel)
     else:  # entropy
@@ -117,30 +109,17 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
-    ticks = {label: index for index, label in enumerate(labels)}  # label -> place on the x axis
+    ticks = dict(zip(labels, range(len(labels)), strict=True))  # label -> place on the x axis
     untrained = ticks.keys() - {row.length_or_rate for row in rows if row.trained}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
         positions = [ticks[row.length_or_rate] + shift for row in group.main]
-        _band(panel, positions, column(group.main, "worst"), column(group.main, "best"), look)
         means = [row.mean for row in group.main]
-        panel.plot(
-            positions,
-            column(means, "value"),
-            look.dash,
-            color=look.colour,
-            marker=look.marker,
-            label=group.label,
-            lw=1.2,
-            ms=5,
-        )
-        panel.vlines(
-            positions,
-            column(means, "low"),
-            column(means, "high"),
-            color=look.colour,
-            lw=2.4,
-        )
+        seeds = column(group.main, "worst"), column(group.main, "best")
+        style = {"marker": look.marker, "lw": 1.2, "ms": 5}
+        _draw_line(panel, group, look, positions, column(means, "value"), seeds, **style)
+        ends = column(means, "low"), column(means, "high")
+        panel.vlines(positions, *ends, color=look.colour, lw=2.4)
     draw_lengths(panel, ticks, untrained, limit=12)  # 12 labels, as panels are narrow
     panel.set_xlabel("" if metric.of_file else "string length")
     # `draw_lengths` ends the axis at 1, as suits accuracy; an error rate (True) or an entropy
@@ -149,9 +128,15 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
         _start_at_zero(panel)
 
 
-def _band(panel: Axes, positions: Any, low: Any, high: Any, look: Look) -> None:
-    """Shade from low to high values, in a group's colour."""
-    panel.fill_between(positions, low, high, color=look.colour, alpha=0.15, lw=0)
+def _draw_line(
+    panel: Axes, group: Group, look: Look, x: Any, values: Any, band: Any, **style: Any
+) -> None:
+    """Draw a group's values at `x` as a line, in a band from the lowest to the highest seed.
+
+    band: the lowest and the highest values at `x`. style: of `Axes.plot`.
+    """
+    panel.fill_between(x, *band, color=look.colour, alpha=0.15, lw=0)
+    panel.plot(x, values, look.dash, color=look.colour, label=group.label, **style)
 
 
 def _start_at_zero(panel: Axes) -> None:
@@ -183,8 +168,8 @@ def _figure(
         draw(panel, list(zip(groups, styles, strict=True)))
         panel.tick_params(labelleft=True)  # which a shared axis has on the first panel only
         clean(panel, heading)
-        for line in panel.lines:
-            handles[line.get_label()] = line  # once for groups that several panels call alike
+        # once for groups that several panels call alike
+        handles |= {line.get_label(): line for line in panel.lines}
     figure.legend(
         handles.values(),
         handles.keys(),
@@ -203,15 +188,10 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """
     panels: dict[str, list[Group]] = {}
     for group in groups:
-        in_label: list[str] = []
-        in_title: list[str] = []
-        for key, word in name_values(group.values).items():
-            if key in (CONFIG, "model.attention.score"):
-                in_label.append(word)
-            else:
-                in_title.append(word)
-        if not in_label:  # neither varies
-            in_label, in_title = in_title, []
-        label = ", ".join(in_label) or group.label  # its own if only the seed varies
-        panels.setdefault(", ".join(in_title), []).append(replace(group, label=label))
+        words = name_values(group.values)
+        in_label = [words.pop(key) for key in (CONFIG, SCORE) if key in words]
+        if not in_label:  # neither varies: its own label, that of the base config if only seeds do
+            in_label, words = [group.label], {}
+        shown = replace(group, label=", ".join(in_label))
+        panels.setdefault(", ".join(words.values()), []).append(shown)
     return panels

@@ -1,15 +1,20 @@
-"""Training loops of the user's own, as the trials of a comparison get them. Imports no torch."""
+"""Training loops of the user's own, as the trials of a comparison get them, with a checksum of what
+each does, by which a comparison notices that one was changed since its runs were made. Imports no
+torch.
+"""
 
 import contextlib
+import functools
+import hashlib
 import inspect
 import pickle
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from seq2attn.comparison.fingerprint import fingerprint
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text, quoted, short_path
 
@@ -54,49 +59,122 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}
     for name, function in functions.items():
-        if not _takes_a_model(function):
+        try:
+            inspect.signature(function).bind("a model")
+        except (TypeError, ValueError):
             raise Seq2AttnError(
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
-            )
+            ) from None
         loops[str(name)] = Loop(f"{name} {fingerprint(function)}", _pickled(function))
     return loops
 
 
-def _takes_a_model(function: Any) -> bool:
-    """Return True if it can be called with one argument."""
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _pickled(function: Train) -> bytes:
     """Return a function as bytes for other processes: its name if they can import it, otherwise its
-    code itself, which needs the package cloudpickle.
+    code, which needs the package cloudpickle. Without that package, a function of a script goes by
+    its name, too: workers of this machine import the script.
 
-    Without that package, a function of a script goes by its name, too. Raises `Seq2AttnError` for
-    one that then cannot be sent: of a notebook, a lambda, or inside another function.
+    Raises `Seq2AttnError` for a function that cannot be sent, as without cloudpickle one of a
+    notebook, a lambda, or one inside another function.
     """
-    is_of_main = getattr(function, "__module__", "") == "__main__"  # a notebook, or a script
-    by_name = b""
-    # a script has a file, which workers of this machine import, too; a notebook has none
-    if not is_of_main or hasattr(sys.modules["__main__"], "__file__"):
-        # a function inside a function, or a lambda, cannot be imported
-        with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError):
-            by_name = pickle.dumps(function)
-    if by_name and not is_of_main:
-        return by_name
-    # the code itself, of a script's function too: workers of other machines cannot import a script
     try:
-        import cloudpickle
+        import cloudpickle as pickler
     except ImportError:
-        if by_name:
-            return by_name
+        pickler = pickle
+    name = getattr(function, "__name__", function)
+    is_of_notebook = getattr(function, "__module__", "") == "__main__" and not hasattr(
+        sys.modules["__main__"], "__file__"
+    )
+    try:
+        if is_of_notebook and pickler is pickle:
+            raise pickle.PicklingError(f"{name} is in no file")
+        return bytes(pickler.dumps(function))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise Seq2AttnError(
-            f"train: {getattr(function, '__name__', function)} can only be given to other "
-            "processes with the package cloudpickle",
-            hint="pip install cloudpickle, or put the function into a file and import it.",
+            f"train: {name} cannot be given to other processes: {error}",
+            hint="Put the function into a file and import it, or: pip install cloudpickle",
         ) from None
-    return bytes(cloudpickle.dumps(function))
+
+
+# ---- what a function does ----
+
+
+def fingerprint(function: Any) -> str:
+    """Return a checksum of a function and of what it uses: the variables around it, and the
+    functions, classes, modules and values of the user's files that its code names.
+
+    A run keeps the checksum of the loop that trained it, and is not continued by another loop. Of a
+    library, only the names count. Another version of Python gives another checksum, since its
+    bytecode is different.
+    """
+    checksum = hashlib.blake2b(digest_size=4)  # short, since messages show it
+    values = [function]  # all are kept, so that each `id` stays that of one value
+    taken_apart = set()  # the `id` of each; functions may call each other in circles
+    for value in values:  # and its parts, which are appended meanwhile
+        checksum.update(_text(value).encode())
+        if id(value) not in taken_apart:
+            taken_apart.add(id(value))
+            values += _parts(value)
+    return checksum.hexdigest()
+
+
+def _text(value: Any) -> str:
+    """Return a value as text, such as an array's numbers: of a function, class or module its name;
+    its type where the text is an address.
+    """
+    if isinstance(value, set | frozenset):  # whose order differs from one process to the next
+        value = sorted(value, key=repr)
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    text = repr(name or value)
+    return repr(type(value)) if " at 0x" in text else text
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return what a function, class or module of the user's uses, and what a partial or a method
+    consists of; nothing of other values, of which the text counts.
+    """
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    if not isinstance(value, FunctionType | type | ModuleType) or not _is_users(value):
+        return []
+    return _used_by_function(value) if isinstance(value, FunctionType) else _members(value)
+
+
+def _is_users(value: Any) -> bool:
+    """Return whether a function, class or module is of the user's files, or of a notebook."""
+    name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    if name.partition(".")[0] in ("seq2attn", *sys.stdlib_module_names):
+        return False
+    file = str(getattr(sys.modules.get(name), "__file__", ""))  # nothing: a notebook
+    return "site-packages" not in file and "dist-packages" not in file
+
+
+def _members(value: type | ModuleType) -> list[Any]:
+    """Return what a class or module of the user's defines, and the classes that it extends."""
+    parts: list[Any] = [*getattr(value, "__bases__", ())]
+    for name, member in vars(value).items():
+        # of names such as `__doc__` and `__call__`, only those of methods compute anything
+        if not name.startswith("__") or isinstance(member, FunctionType):
+            # a class method or static method (`__func__`) or property (`fget`) hides its function
+            parts.append(getattr(member, "__func__", getattr(member, "fget", member)))
+    return parts
+
+
+def _used_by_function(function: FunctionType) -> list[Any]:
+    """Return what a function of the user's consists of: defaults, variables of enclosing functions,
+    bytecode, constants and names; and the global values that have these names.
+    """
+    parts: list[Any] = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it has no value yet
+            parts.append(cell.cell_contents)
+    codes = [function.__code__]
+    for code in codes:  # and those of the functions inside it, which are appended meanwhile
+        for constant in code.co_consts:
+            (codes if isinstance(constant, CodeType) else parts).append(constant)
+        parts += [code.co_code, code.co_names]
+        parts += map(function.__globals__.get, code.co_names)  # None: an attribute, or built in
+    return parts

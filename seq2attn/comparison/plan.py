@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,15 @@ from seq2attn.comparison.experiment import (
     TRAIN,
     Experiment,
     Settings,
-    compose_experiment,
 )
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import Config, load_config
+from seq2attn.config import load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
 from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.results.metrics import METRICS
-from seq2attn.runs.create import LONGEST_NAME, run_word
+from seq2attn.runs.create import LONGEST_NAME, package_checksum, run_word
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
@@ -38,11 +37,9 @@ from seq2attn.text import first_of, short_path
 UNLABELLED = (
     CONFIG,
     TRAIN,
-    "model",
     "model.attention.score",
     "model.architecture",
     "task",
-    "task.name",
 )
 """keys whose value alone is shown in labels, since it says what it is"""
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
@@ -55,10 +52,10 @@ class Plan:
     name: str
     trials: tuple[Trial, ...]
     metric: str
-    baseline: Values
-    """each group is compared with the one that differs from it in these values only"""
+    baselines: Mapping[str, str]
+    """label of a group -> that of the group it is compared with; empty if there is none"""
     fixed: Values = field(default_factory=dict)
-    """what the experiment sets in every trial: config key -> number or text"""
+    """what is the same in every trial: config key -> number or text"""
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -67,20 +64,6 @@ class Plan:
         for trial in self.trials:
             groups.setdefault(trial.group, []).append(trial)
         return groups
-
-    @property
-    def baselines(self) -> dict[str, str]:
-        """The group that each group is compared with, by label: the one with the values of
-        `baseline` that is otherwise the same; an empty string for none.
-        """
-        labels = {}  # by the trial's values: a frozenset of their items, since no dict can be a key
-        for trial in self.trials:
-            labels[frozenset(trial.values.items())] = trial.group
-        baselines = {}
-        for trial in self.trials:
-            values = {**trial.values, **self.baseline}
-            baselines[trial.group] = labels.get(frozenset(values.items()), "")
-        return baselines
 
 
 def make_plan(experiment: Experiment, root: Path) -> Plan:
@@ -95,17 +78,18 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if count > MAX_TRIALS:
         raise Seq2AttnError(f"{count:,} trials; at most {MAX_TRIALS:,} are allowed")
     hint = f"Nothing was run: {count:,} trials."
-    trials, problems = _make_trials(experiment, root.absolute())
+    made, problems = _make_trials(experiment, root.absolute())
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     settings = experiment.settings
+    trials, common = _labelled(made, next(iter(experiment.bases)))
     on_files = all(trial.on_files for trial in trials)
     plan = Plan(
         experiment.name,
-        tuple(trials),
+        trials,
         metric=settings.metric or ("wer" if on_files else "exact_match"),
-        baseline=_resolved(settings.baseline) or trials[0].values,  # by default the first group
-        fixed=_resolved(settings.fixed),
+        baselines=_baselines(trials, dict(_plain(settings.baseline).items() - common.items())),
+        fixed={**_plain(settings.fixed), **common},
     )
     # (`_blocked` reads every run, so it is only asked if nothing else is wrong)
     problems = list(_problems(settings, plan)) or _blocked(trials)
@@ -121,8 +105,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
     trials = []
     invalid: dict[Problem, None] = {}  # only keys, each once and in order
     for values in itertools.product(*experiment.axes.values()):
+        given = dict(zip(experiment.axes, values, strict=True))
         try:
-            given = dict(zip(experiment.axes, values, strict=True))
             trials.append(_make_trial(experiment, given, root))
         except ConfigError as error:
             for problem in error.problems:
@@ -148,7 +132,8 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
     loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
-    values, labels = _values_and_labels(experiment, given, config)
+    values = _plain(given)
+    values.pop("seed", None)
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:  # measured on the lengths of training
         from seq2attn.build import build_task
@@ -157,8 +142,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        # (if only the seed varies, the label is the name of the base config)
-        group=", ".join(name_values(labels).values()) or base,
+        group="",  # see `_labelled`
         values=values,
         settings=config.model_dump(mode="json"),
         loop=loop.key if loop else "",
@@ -170,85 +154,52 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     )
 
 
-# ---- how values are called ----
+# ---- groups ----
 
 
-def _values_and_labels(
-    experiment: Experiment, given: Values, config: Config
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what varies except the seed, twice, as key -> number or text: the values, which
-    identify a group, and what its label shows of them. given: as for `_make_trial`.
+def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Values]:
+    """Return the trials with the labels of their groups and only the values that vary, and the
+    values that all trials have.
 
-    They differ in parts with options: a label leaves out the options that all values of the axis
-    share. Of `local_m(radius=2, centre=reversed)` and the same with radius 3, labels show
-    `local_m(radius=2)` and `local_m(radius=3)`.
+    base: the label where only the seed varies.
     """
-    checked = flat_values(config)
-    values = {}
-    labels = {}
-    for key, value in given.items():
-        if _has_options(key, value):
-            values[key] = _in_short(value)
-            labels[key] = _in_short(value, experiment.axes[key])
-        elif key != "seed":
-            # as the checked config has it, which lacks the keys of base configs and loops
-            values[key] = labels[key] = _plain(key, checked.get(key, value))
-    return values, labels
+    common = {}
+    for key, value in trials[0].values.items():
+        if all(trial.values.get(key, ...) == value for trial in trials):  # `...` equals no value
+            common[key] = value
+    labelled = []
+    for trial in trials:
+        values = {key: value for key, value in trial.values.items() if key not in common}
+        group = ", ".join(name_values(values).values()) or base
+        labelled.append(replace(trial, group=group, values=values))
+    return tuple(labelled), common
 
 
-def _resolved(values: Values) -> dict[str, Any]:
-    """Return values by key as `Trial.values` has them."""
-    return {key: _plain(key, value) for key, value in values.items()}
-
-
-def _plain(key: str, value: Any) -> Any:
-    """Return a value of a config key as a number, truth value, None or text. Values that mean the
-    same give the same: a synonym of a part's name becomes the name, and a list is written as text.
+def _baselines(trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
+    """Return the group that each group is compared with, by label: the one with the values of
+    `baseline` that is otherwise the same; an empty string for none. Without values, it is the first
+    group for all.
     """
-    if _has_options(key, value):
-        return _in_short(value)
-    with contextlib.suppress(KeyError, Seq2AttnError):  # no part, or one that is unknown
-        return PARTS[key].get(str(value)).name
-    return _text(value) if isinstance(value, list) else value
+    # by their values: a frozenset, since no dict can be a key
+    labels = {frozenset(trial.values.items()): trial.group for trial in trials}
+    baselines = {}
+    for trial in trials:
+        wanted = {**trial.values, **baseline} if baseline else trials[0].values
+        baselines[trial.group] = labels.get(frozenset(wanted.items()), "")
+    return baselines
 
 
-def _has_options(key: str, value: Any) -> bool:
-    """Return True for a part or a section with its options, and for a list of parts."""
-    return isinstance(value, dict) or (key in PARTS and isinstance(value, list))
-
-
-def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
-    """Return a part with its options as `local_m(radius=3)`, a section as `score=additive,
-    history=shift`, and a list of parts as `cross_entropy + coverage(weight=0.1)`. A part that is
-    given as its name alone stays that.
-
-    axis: the values that the key takes in the grid; options that all of them share are left out.
-    Empty, or a single value: no option is left out.
+def _plain(values: Values) -> dict[str, Any]:
+    """Return values by dotted key as numbers, truth values, None or text. Those that mean the same
+    become the same: the options of a part are keys of their own, and a synonym becomes the part's
+    name. A list is written as text.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, list):
-        return " + ".join(map(_in_short, given))
-    options = flat_values(given)
-    name = options.pop("name", "")
-    if len(axis) > 1:
-        differing = _differing(options, axis)
-        if differing or name:  # otherwise nothing would be left to show
-            options = differing
-    text = ", ".join(f"{_last(key)}={_text(value)}" for key, value in options.items())
-    if name and text:
-        return f"{name}({text})"
-    return name or text
-
-
-def _differing(options: Values, axis: Sequence[Any]) -> dict[str, Any]:
-    """Return the options that not all values of an axis have, or not with the same value."""
-    others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]
-    differing = {}
-    for key, value in options.items():
-        if any(other.get(key, ...) != value for other in others):  # `...` equals no value
-            differing[key] = value
-    return differing
+    plain = {}
+    for key, value in flat_values(values).items():
+        with contextlib.suppress(KeyError, Seq2AttnError):  # no part, or one that is unknown
+            value = PARTS[key].get(str(value)).name
+        plain[key] = _text(value) if isinstance(value, list) else value
+    return plain
 
 
 def _last(key: str) -> str:
@@ -328,22 +279,43 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
     return [Problem("", f"{first_of(paths)}: {reason}; {end}") for reason, paths in blocked.items()]
 
 
+# ---- before the trials run ----
+
+
+def read_tasks(trials: Sequence[Trial]) -> list[str]:
+    """Read the files of the trials' tasks, and check that the tasks have the lengths and families
+    to be measured, before any trial runs; return what users should know about the files.
+    """
+    from seq2attn.build import load_task
+
+    # one trial for each task and evaluation, as text, since keys are hashed
+    different = {str((trial.config.task, trial.config.evaluation)): trial for trial in trials}
+    notes: list[str] = []
+    for trial in different.values():
+        task = load_task(trial.config)
+        task.check_evaluation(trial.families, trial.lengths)
+        while_training = trial.config.evaluation
+        task.check_evaluation(while_training.families, while_training.lengths or ())
+        notes += task.notes
+    return list(dict.fromkeys(notes))
+
+
+def other_code(trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield a sentence if runs of these trials were made by other code of this package, whose
+    numbers may differ; nothing otherwise. A run that does not know its code (None) is not counted.
+    """
+    # checksums of those that have a run already
+    codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
+    others = sum(code not in (None, package_checksum()) for code in codes)
+    if others:
+        yield f"{others:,} of the runs were made by other code of seq2attn than this"
+
+
 # ---- the record in the runs directory ----
 
 
 def save_plan(plan: Plan, root: Path) -> None:
-    """Record the plan in the runs directory, for `load_plan`, if it can be written to.
-
-    Several calls may each train some of the seeds, as the jobs of a cluster's array do. So the
-    record keeps the trials that it had, if they have runs and are measured like those of `plan`.
-    """
-    with contextlib.suppress(Seq2AttnError):  # there is no record yet
-        trials = {trial.name: trial for trial in plan.trials}
-        measured = {trial.measured for trial in plan.trials}
-        for trial in load_plan(plan.name, root).trials:
-            if trial.measured in measured and trial.run.path.exists():
-                trials.setdefault(trial.name, trial)
-        plan = replace(plan, trials=tuple(trials.values()))
+    """Record the plan in the runs directory, for `load_plan`, if it can be written to."""
     with contextlib.suppress(Seq2AttnError):  # it cannot be written to
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
 
@@ -362,12 +334,8 @@ def load_plan(name: str, root: Path) -> Plan:
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """Return the plan of the comparison that `names` name: one name, of an experiment file or of a
-    comparison recorded in `root`, the runs directory. None for anything else, such as runs.
+    """Return the plan of the comparison that `names` name, one name, which is recorded in the runs
+    directory, `root`. None for anything else, such as runs.
     """
-    if len(names) != 1 or (root / names[0]).is_dir():  # several runs, or a run's directory
-        return None
-    (name,) = names
-    if name.lower().endswith((".yaml", ".yml")):
-        return make_plan(compose_experiment(Path(name)), root)
+    name = names[0] if len(names) == 1 else ""
     return load_plan(name, root) if (root / RECORD.format(name)).is_file() else None

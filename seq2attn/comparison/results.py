@@ -1,24 +1,36 @@
-"""The results of an experiment, as tables for people and as flat records for programs."""
+"""What an experiment's trials measured, over seeds: summarised by group and ranked, as tables for
+people and as flat records for programs.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
+from seq2attn.comparison.trial import find_evaluation
 from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import RANDOM
-from seq2attn.results.evaluation import lines_left_out
-from seq2attn.results.metrics import METRICS
-from seq2attn.results.rows import worst_place
+from seq2attn.results.evaluation import Evaluation, lines_left_out
+from seq2attn.results.metrics import METRICS, Place, worst_note
+from seq2attn.results.statistics import (
+    Ranked,
+    SeedMean,
+    Values,
+    mean_difference,
+    mean_over_seeds,
+    rank,
+)
+from seq2attn.runs.records import Metrics
+from seq2attn.runs.run import read_metrics
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
-ALL = (
+RANKING = (
     Number("rank"),
     Column("group"),
     Number("trials"),
@@ -26,6 +38,82 @@ ALL = (
     Number("behind the best", key="behind", form="+.3f"),
     Number("parameters", optional=True),
 )
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one run measured and logged."""
+
+    run: str
+    seed: int
+    evaluation: Evaluation
+    metrics: Metrics
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of all its parameters."""
+        return (self.evaluation.parameters or {}).get("total")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One group over its seeds, at one length of a family of strings, or by an error rate on all
+    words of a file.
+    """
+
+    family: str | None
+    length: int | None  # None: all words of the dev file
+    metric: str
+    samples: int  # strings or words
+    trained: bool
+    seeds: int
+    mean: SeedMean
+    sd: float | None
+    worst: float
+    worst_seed: int  # with the lowest value, or the highest error rate; the first on a tie
+    best: float
+    best_seed: int
+    difference: SeedMean | None
+    """from the baseline's values with the same seeds; None for the baseline itself"""
+    by_seed: Values
+
+    @property
+    def length_or_rate(self) -> int | str:
+        """The length, or the name of the error rate."""
+        return self.length or self.metric.upper().replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trials that differ only in their seed."""
+
+    label: str
+    values: Mapping[str, Any]  # what varies except the seed: config key -> value
+    score: str  # its score function, which decides its colour
+    baseline: str | None  # label of the group to compare with; None for the baseline itself
+    planned: int  # number of trials, some of which may not be done
+    trials: tuple[TrialResult, ...]
+    rows: tuple[Summary, ...]
+    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
+    """
+    ranked: Ranked = field(default_factory=Ranked)
+
+    @property
+    def overall(self) -> dict[int, float]:
+        """Seed -> the mean of the comparison's metric over all families and lengths, or, of a file,
+        its one value. Other error rates do not count. A seed that lacks a value is left out.
+        """
+        rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
+        means = {}
+        for seed in rows[0] if rows else ():
+            if all(seed in values for values in rows):  # a diverged model may lack a value
+                means[seed] = statistics.fmean(values[seed] for values in rows)
+        return means
+
+    @property
+    def main(self) -> list[Summary]:
+        """The rows of the first family: random strings, if they were measured."""
+        return [row for row in self.rows if row.family == self.rows[0].family]
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +128,7 @@ class Comparison(Tabular):
     stopped_by: int | None = None  #: the number of the signal that stopped it
     planned: int = 0  #: how many trials the experiment has
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    #: what the experiment set in every trial: config key -> value
+    #: what is the same in every trial: config key -> value
 
     @property
     def has_only_trained_lengths(self) -> bool:
@@ -58,9 +146,8 @@ class Comparison(Tabular):
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            # if all strings are random (or words of a file: None), it has no heading, without which
-            # people do not see it
-            Column("" if families <= {RANDOM, None} else "family", key="family"),
+            # without a heading, people do not see the column of the only family
+            Column("family" if len(families) > 1 else "", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
@@ -69,22 +156,12 @@ class Comparison(Tabular):
             Number("best", optional=True),
             Number("difference", form="+.3f"),
         ]
-        rows = []
-        worst = {}  # (family, length) -> the value of the worst seed, as a note shows it
-        for row in group.rows:
-            label = f"{row.length_or_rate}{'' if row.trained else '*'}"
-            rows.append({**vars(row), "length_or_rate": label})
-            if row.length:  # an error rate has none
-                worst[row.family, row.length] = row.worst
         notes = []
-        place = worst_place(worst)  # None if no family is worse than another, as with one alone
-        # of a metric such as entropy, neither lower nor higher is better: no family is the worst
-        if place and metric.lower_is_better is not None:
-            family, length = place
-            notes.append(f"worst family: {family}, {worst[place]:.3f} at length {length}")
+        if metric.lower_is_better is not None:  # of entropy, no family is the worst
+            notes = worst_note({(row.family, row.length): row.worst for row in group.rows})
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
-        return Table.of_records(rows, columns, title, notes)
+        return Table.of_records(self._records([group]), columns, title, notes)
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
@@ -94,13 +171,9 @@ class Comparison(Tabular):
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
-            row = {
-                "group": group.label,
-                "trials": f"{len(group.trials)} of {group.planned}",
-                "parameters": group.trials[0].parameters,
-                **vars(group.ranked),
-            }
-            rows.append(row)
+            row = {"group": group.label, "parameters": group.trials[0].parameters}
+            row["trials"] = f"{len(group.trials)} of {group.planned}"
+            rows.append({**row, **vars(group.ranked)})
         notes = [self._verdict(), NOTE]
         if self.failed:
             # how many failed, then a line for each
@@ -113,48 +186,36 @@ class Comparison(Tabular):
             notes.append("* never seen in training")
         notes += self._left_out()
         title = f"{self.name}: {METRICS[self.metric].heading}"
-        return Table.of_records(rows, ALL, title, notes)
+        return Table.of_records(rows, RANKING, title, notes)
 
     def paper_table(self) -> Table:
         """Return a table for a paper: each group's mean over seeds at each length, or of each error
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
+        families = {row.family for group in self.groups for row in group.rows}
         form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
+            Column("family" if len(families) > 1 else "", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("seeds", form="d"),
-            Number("n"),
+            Number("n", key="samples"),
             Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),
             Number("difference", form=f"+{form}"),
-            Column("p", form=".2g"),
+            Column("p", key="p_value", form=".2g"),
         ]
-        rows = []
-        for group in self.groups:
-            for row in group.rows:
-                if row.metric == "cut_off":
-                    continue  # says how the model fails; papers report WER and SER
-                about = {
-                    "group": group.label,
-                    "length_or_rate": str(row.length_or_rate),
-                    "n": group.trials[0].evaluation.rows[0].samples,  # the same in every row
-                    "p": row.difference and row.difference.p_value,
-                }
-                rows.append({**vars(row), **about})
+        # how often the model was cut off says how it fails; papers report WER and SER
+        rows = [row for row in self._records(self.groups) if row["metric"] != "cut_off"]
         text = "means over seeds with 95 % intervals (Student's); n: words or strings"
         notes = [f"{metric.heading}: {text}"]
-        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
-        if baselines:
-            names = ", ".join(map(str, baselines))
+        if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
+            names = ", ".join(baselines)
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        notes += self._left_out()
-        return Table.of_records(rows, columns, self.name, notes)
+        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
 
     def _left_out(self) -> list[str]:
-        """Return sentences on malformed lines of the dev files, which all trials of a group read
-        alike.
-        """
+        """Return sentences on malformed lines of the dev files, alike in all trials of a group."""
         return lines_left_out(group.trials[0].evaluation for group in self.groups)
 
     def _verdict(self) -> str:
@@ -165,7 +226,7 @@ class Comparison(Tabular):
         for group in self.groups:
             if group.ranked.rank == 1:
                 best.append(group.label)
-            elif group.ranked.not_worse_than_best:
+            elif group.ranked.rank and group.ranked.may_be_best:
                 near.append(group.label)
         if not best:
             return "These numbers have no best: neither more nor less is better."
@@ -193,12 +254,22 @@ class Comparison(Tabular):
         """Return one table for programs: a row for each group, family of strings and length, or
         error rate of a file, over seeds.
         """
-        rows = []
-        for group in self.groups:
+        rows = self._records(self.groups)
+        for row in rows:
+            del row["length_or_rate"]  # for people
+            del row["by_seed"]  # not a flat value; `trial_records` has these numbers
+        return Table.of_records(rows)
+
+    def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
+        """Return all that tables show of each row of these groups."""
+        records = []
+        for group in groups:
+            about = self._about(group)
             for row in group.rows:
                 difference = row.difference
                 record = {
-                    **self._about(group),
+                    **about,
+                    "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
                     **vars(row),
                     "effect_size": difference and difference.effect_size,
                     "p_value": difference and difference.p_value,
@@ -206,10 +277,8 @@ class Comparison(Tabular):
                     **vars(group.ranked),
                     "parameters": group.trials[0].parameters,
                 }
-                del record["by_seed"]  # not a flat value; `trial_records` has these numbers
-                del record["not_worse_than_best"]  # follows from `behind`
-                rows.append(record)
-        return Table.of_records(rows)
+                records.append(record)
+        return records
 
     def trial_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each trial, family of strings, length and metric: a row of the
@@ -218,24 +287,22 @@ class Comparison(Tabular):
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {
-                    "run": trial.run,
-                    **self._about(group),
-                    "seed": trial.seed,
-                    "parameters": trial.parameters,
-                }
+                about = {"run": trial.run, **self._about(group), "seed": trial.seed}
+                about["parameters"] = trial.parameters
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
     def _about(self, group: Group) -> dict[str, Any]:
-        """Return what tells a group from others, in this comparison and beyond."""
-        return {"group": group.label, **self.fixed, **group.values}
+        """Return what tells a group from others, in this comparison and beyond; None for what only
+        other groups have.
+        """
+        about = {"group": group.label, **self.fixed}
+        for other in self.groups:
+            about |= dict.fromkeys(other.values)
+        return {**about, **group.values}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON: what was set and measured of each group and trial, and
-        which trials failed or are busy. Left out: how far this call came, `planned` and
-        `stopped_by`.
-        """
+        """Return plain values for JSON, without how far this call came."""
         return {
             "experiment": self.name,
             "metric": self.metric,
@@ -246,7 +313,88 @@ class Comparison(Tabular):
         }
 
 
+# ---- from the runs' files ----
+
+
 def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done."""
-    groups = read_groups(plan)
-    return Comparison(plan.name, plan.metric, groups, planned=len(plan.trials), fixed=plan.fixed)
+    results: dict[str, list[TrialResult]] = defaultdict(list)
+    for trial in plan.trials:
+        if saved := find_evaluation(trial):
+            result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
+            results[trial.group].append(result)
+    trials_by_label = plan.groups
+    groups = []
+    for label, trials in results.items():
+        planned = trials_by_label[label]
+        baseline = None if plan.baselines[label] == label else plan.baselines[label]
+        group = Group(
+            label=label,
+            values=planned[0].values,  # those of all its trials
+            score=planned[0].config.score_name,
+            baseline=baseline,
+            planned=len(planned),
+            trials=tuple(trials),
+            rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", ()))),
+        )
+        groups.append(group)
+    metric = METRICS[plan.metric]
+    if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
+        overall = {group.label: group.overall for group in groups}
+        ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
+        # one that lacks values has no rank: it stays as it is
+        groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
+    count = len(plan.trials)
+    return Comparison(plan.name, plan.metric, tuple(groups), planned=count, fixed=plan.fixed)
+
+
+def _summaries(
+    metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
+) -> Iterator[Summary]:
+    """Yield a group's row over its seeds for each family and length; if the metric is an error rate
+    of a file, one row for each of these rates instead, that of `metric_name` first.
+
+    trials: those of the group. baseline: those of the group to compare with; none for the baseline
+    itself.
+    """
+    names = [metric_name]
+    if METRICS[metric_name].of_file:
+        shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
+        names = list(dict.fromkeys(names + shown))  # each once
+    # alike in all trials of a group, which have one config but for the seed
+    measured = {row.place: row for row in trials[0].evaluation.rows}
+    for name in names:
+        metric = METRICS[name]
+        others = _by_seed(name, baseline)
+        for place, values in _by_seed(name, trials).items():  # place: (family, length)
+            # the interval is cut to what is possible: a metric has values from 0 to `largest`
+            mean = mean_over_seeds(values.values(), 0.0, metric.largest)
+            worst_seed = min(values, key=values.__getitem__)
+            best_seed = max(values, key=values.__getitem__)
+            if metric.lower_is_better:
+                worst_seed, best_seed = best_seed, worst_seed
+            yield Summary(
+                *place,
+                metric=name,
+                samples=measured[place].samples,
+                trained=measured[place].trained,
+                seeds=mean.count,
+                mean=mean,
+                sd=mean.deviation,
+                worst=values[worst_seed],
+                worst_seed=worst_seed,
+                best=values[best_seed],
+                best_seed=best_seed,
+                difference=mean_difference(values, others.get(place, {}), metric.largest),
+                by_seed=values,
+            )
+
+
+def _by_seed(metric: str, trials: Sequence[TrialResult]) -> dict[Place, dict[int, float]]:
+    """Return what trials measured of a metric: for each family and length the value by seed."""
+    values: dict[Place, dict[int, float]] = {}
+    for trial in trials:
+        for row in trial.evaluation.rows:
+            if row.metric == metric:
+                values.setdefault(row.place, {})[trial.seed] = row.value
+    return values

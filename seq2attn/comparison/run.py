@@ -2,23 +2,26 @@
 one stops no other.
 """
 
+import asyncio
 import contextlib
+import logging
 import math
+import multiprocessing
 import os
-import platform
-import secrets
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-
-from filelock import FileLock
+from typing import Any
 
 from seq2attn.comparison.experiment import Experiment
-from seq2attn.comparison.loops import Loop
-from seq2attn.comparison.plan import make_plan, save_plan
+from seq2attn.comparison.plan import make_plan, other_code, read_tasks, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
     Outcome,
@@ -26,14 +29,12 @@ from seq2attn.comparison.trial import (
     WorkerContext,
     find_evaluation,
     train_and_measure,
-    versions,
+    worker_context,
 )
-from seq2attn.comparison.workers import DASK, ExecutorWord, Workers, open_workers
+from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import writing
-from seq2attn.plugins import loaded
-from seq2attn.runs.create import choose_device, package_checksum, run_word
+from seq2attn.runs.create import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -41,8 +42,11 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 POLL = 0.25  # seconds
 DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
+ANSWER = 5  # seconds for a Dask scheduler to answer
 ALL = "all trials"  # as the display calls their total
-REFUSALS = 3  # of one trial, after which it fails, where the refusing worker cannot be left out
+ExecutorWord = str | Callable[[], Executor] | None
+"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
+DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
 
 
 def compare(
@@ -74,101 +78,44 @@ def compare(
     planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]  # not done yet
     with make_display(progress) as display, stop_on_signals() as request:
-        _remove_stale_markers(root)
         if not trials:
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
         if not isinstance(executor, str):  # a worker of Dask's may have a device that is not here
             choose_device(device)  # raises if this machine has no such device
-        for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
+        for note in [*read_tasks(trials), *other_code(plan.trials)]:
             display.say(note)
         with (
             open_workers(executor, workers, len(trials)) as opened,
-            _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
+            worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
+            queue = Queue(trials, context, opened, display)
             display.say(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
-                f"to run, {opened.at_once():,} at a time; runs in {root}"
+                f"to run, {queue.at_once():,} at a time; runs in {root}"
             )
-            outcomes = run_trials(trials, context, opened, display, request)
-            save_plan(plan, root)  # another job may have written its trials meanwhile
-    failed = {run: end.reason for run, end in outcomes.items() if end.state == "failed"}
+            outcomes = queue.run(request)
+    failed = {
+        run: end.reason for run, end in outcomes.items() if end.state in ("failed", "refused")
+    }
     busy = tuple(run for run, end in outcomes.items() if end.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
-def _read_tasks(trials: Sequence[Trial]) -> list[str]:
-    """Read the files of the trials' tasks, and check that the tasks have the lengths and families
-    to be measured, before any trial runs; return what users should know about the files.
-    """
-    from seq2attn.build import load_task
+@dataclass(frozen=True)
+class Workers:
+    """What runs the trials: workers of executors that `make` makes."""
 
-    notes: list[str] = []
-    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
-    for trial in trials:
-        different[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
-    for trial in different.values():
-        task = load_task(trial.config)
-        task.check_evaluation(trial.families, trial.lengths)
-        while_training = trial.config.evaluation
-        task.check_evaluation(while_training.families, while_training.lengths or ())
-        notes += task.notes
-    return list(dict.fromkeys(notes))
-
-
-def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a sentence if runs of these trials were made by other code of this package, whose
-    numbers may differ; nothing otherwise. A run that does not know its code (None) is not counted.
-    """
-    # checksums of those that have a run already
-    codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
-    others = sum(code not in (None, package_checksum()) for code in codes)
-    if others:
-        yield f"{others:,} of the runs were made by other code of seq2attn than this"
-
-
-@contextlib.contextmanager
-def _worker_context(
-    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
-) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
-    path, has a marker: a file that this process locks. Workers stop once it is gone; and a marker
-    that nobody locks is that of a comparison that was killed.
-    """
-    marker = root / _marker(secrets.token_hex(8))
-    files = [Path(name).resolve() for name in plugins]
-    with writing(marker):  # makes a message of an `OSError`
-        root.mkdir(parents=True, exist_ok=True)
-        # whichever thread leaves the context may release it
-        lock = FileLock(marker, thread_local=False).acquire()
-    with lock:
-        try:
-            checksums = {file: loaded[file] for file in files}
-            by_key = {loop.key: loop for loop in loops.values()}
-            yield WorkerContext(marker, device, checksums, versions(), by_key)
-        finally:
-            marker.unlink(missing_ok=True)
-
-
-def _marker(token: str) -> str:
-    """Return the name of a marker, with that of this machine: another one that shares the disk may
-    not see the lock, and must not take the comparison for dead.
-    """
-    return f".comparison-{token}@{run_word(platform.node())}"
-
-
-def _remove_stale_markers(root: Path) -> None:
-    """Remove the markers of comparisons of this machine that were killed: they are not locked."""
-    for marker in root.glob(_marker("*")):
-        with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
-            marker.unlink()
+    make: Callable[[], Executor]
+    count: int | None
+    """trials at a time; None: as many as the Dask cluster has workers, which come and go"""
+    client: Any = None
+    """of the Dask cluster; None elsewhere"""
 
 
 # ---- the queue ----
-
-Running = dict[Future[Outcome], Trial]
 
 
 class Queue:
@@ -177,52 +124,98 @@ class Queue:
     If a process dies, its executor does not say which trial it ran. So all trials that ran at that
     time are suspects and run again, each alone: the one that kills its process again fails.
 
-    A worker refuses a trial if it lacks something, such as the right version of a plug-in. The
-    trial then goes back to those that wait, and Dask is told to give that worker no other.
+    A worker refuses a trial if it lacks something, such as the right version of a plug-in. Dask
+    then gives that worker no other, and the trial goes back to those that wait.
     """
 
     def __init__(
         self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
     ) -> None:
-        """Let all trials wait, and make a first executor: another replaces it when one of its
-        processes dies.
-        """
         self.context = context
         self.workers = workers
         self.display = display
         self.count = len(trials)
         self.waiting = list(trials)
-        self.running: Running = {}
+        self.running: dict[Future[Outcome], Trial] = {}
         self.outcomes: dict[str, Outcome] = {}
-        self.executor = workers.make()
+        self.executor = workers.make()  # another replaces it when one of its processes dies
         self._suspects: set[str] = set()  # trials that ran when a process died
-        self._refusals: Counter[str] = Counter()  # trial -> how often it was refused
-        self._refusing: set[str] = set()  # workers that refused a trial
-        self._done = 0  # the sum of `Trial.length` of those that have ended, for the display
+        self._left_out: set[str] = set()  # workers of Dask's that refused a trial
 
-    def start(self) -> None:
-        """Start as many of the waiting trials as can run now; only one at a time while there are
-        suspects, trials that ran when a process died: if another dies, it is clear which trial is
-        to blame. Raises `Seq2AttnError` if a new executor cannot run anything.
+    def at_once(self) -> int:
+        """Return how many trials can run at a time now: only one while there are suspects; if
+        another process dies, it is clear which trial is to blame.
         """
-        at_once = 1 if self._suspects else self.workers.at_once()
+        if self._suspects:
+            return 1
+        return self.workers.count or max(1, len(self._others()))  # 1: it waits for the first
+
+    def _others(self) -> list[str]:
+        """Return the workers of Dask's that are not left out; none without a connection, which the
+        trials' futures then say.
+        """
+        with contextlib.suppress(Exception):
+            known = self.workers.client.nthreads()
+            return [worker for worker in known if worker not in self._left_out]
+        return []
+
+    def run(self, request: StopRequest) -> dict[str, Outcome]:
+        """Run every trial; return how each ended, by its name. Once `request` has a signal, start
+        no other, and let the running ones save themselves: those that had not begun have no
+        outcome.
+        """
+        self.display.begin(ALL, self.count, f"0/{self.count:,} trials")
+        try:
+            while (self.waiting or self.running) and request.signal is None:
+                self._start()
+                self._collect()
+            if self.running:
+                self.display.say("stopping: the running trials are saved")
+                self.context.stop()
+                self._cancel_or_wait()
+        except BaseException:  # also a second signal
+            self.context.stop()
+            self.executor.shutdown(wait=False)
+            raise
+        self.executor.shutdown()
+        return self.outcomes
+
+    def _start(self) -> None:
+        """Start as many of the waiting trials as can run now. Raises `Seq2AttnError` if a new
+        executor cannot run anything.
+        """
+        at_once = self.at_once()
         while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
-            self.display.begin(trial.name, trial.length)
+            self.display.begin(trial.name, 1)
             try:
                 future = self._submit(trial)
             except futures.BrokenExecutor:  # since one of its processes died
                 self.executor.shutdown(wait=False)
                 self.executor = self.workers.make()
-                _check_start(self.executor)
+                self._check_start()
                 future = self._submit(trial)
             self.running[future] = trial
 
+    def _check_start(self) -> None:
+        """Raise `Seq2AttnError` if a worker ends before it has run anything."""
+        try:
+            self.executor.submit(os.getpid).result()
+        except futures.BrokenExecutor:
+            raise Seq2AttnError(
+                "no trial can run: a worker process ends as soon as it is started",
+                hint="Each worker imports the script that starts it. A script must call "
+                'seq2attn.compare below the line: if __name__ == "__main__":\n'
+                "Otherwise the worker was killed, or memory is short.",
+                exit_code=1,
+            ) from None
+
     def _submit(self, trial: Trial) -> Future[Outcome]:
-        place = self.workers.place()
+        others = self._others() if self._left_out else []
+        place = {"workers": others} if others else {}  # as Dask's executor understands it
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
-    def collect(self) -> None:
+    def _collect(self) -> None:
         """Wait until a trial has ended, `POLL` seconds at most; keep how each ended, let those wait
         again that are to be tried again, and show how far all are.
         """
@@ -231,117 +224,52 @@ class Queue:
         for future in ended:
             trial = self.running.pop(future)
             outcome = _outcome(future)
-            # the first time that a process died while it ran: it may have been another's fault
-            if outcome is DIED and trial.name not in self._suspects:
-                self._suspects.add(trial.name)
-                self._put_back(trial)
-            elif outcome.state == "refused" and self._leave_out_worker(trial, outcome):
-                self._put_back(trial)
+            if self._is_tried_again(trial, outcome):
+                self.waiting.insert(0, trial)
+                self.display.end(trial.name)
             else:
-                self._end(trial, outcome)
-        now = self._done + _show_running(self.running, self.display)
-        self.display.step(ALL, now, f"{len(self.outcomes):,}/{self.count:,} trials")
+                self._suspects.discard(trial.name)
+                self.outcomes[trial.name] = outcome
+                self.display.end(trial.name, str(outcome))
+        self._show_progress()
 
-    def _put_back(self, trial: Trial) -> None:
-        """Let a trial wait again, as the next one to start."""
-        self.waiting.insert(0, trial)
-        self.display.end(trial.name)
-
-    def _leave_out_worker(self, trial: Trial, outcome: Outcome) -> bool:
-        """Leave out the worker that refused a trial, and say so once. Return True if the trial is
-        to be tried again: if there are other workers; or, where no worker can be left out, by
-        whichever gets it, until it was refused `REFUSALS` times.
+    def _is_tried_again(self, trial: Trial, outcome: Outcome) -> bool:
+        """Return True for a trial during which a process died for the first time, which may have
+        been another's fault; and for one that a worker refused, if there are others. That worker is
+        left out, which is said once.
         """
-        if outcome.worker not in self._refusing:
-            self._refusing.add(outcome.worker)
+        if outcome is DIED and trial.name not in self._suspects:
+            self._suspects.add(trial.name)
+            return True
+        if outcome.state != "refused":
+            return False
+        if outcome.worker not in self._left_out:
+            self._left_out.add(outcome.worker)
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
-        self._refusals[trial.name] += 1
-        has_others = self.workers.leave_out(outcome.worker)
-        if has_others is None:  # no worker can be left out
-            return self._refusals[trial.name] < REFUSALS
-        return has_others
+        return bool(self._others())
 
-    def _end(self, trial: Trial, outcome: Outcome) -> None:
-        """Keep how a trial ended."""
-        if outcome.state == "refused":
-            outcome = Outcome("failed", f"no worker took it; {outcome.worker}: {outcome.reason}")
-        self._suspects.discard(trial.name)
-        self.outcomes[trial.name] = outcome
-        self._done += trial.length
-        self.display.end(trial.name, str(outcome))
+    def _show_progress(self) -> None:
+        """Show how far each running trial is, and all together."""
+        done = float(len(self.outcomes))
+        for trial in self.running.values():
+            status = trial.run.status()  # as of the last evaluation
+            step = status.step or 0
+            # where epochs are counted, the run says how many steps they are, once it has begun;
+            # until then, nothing is done
+            steps = trial.config.training.steps or status.steps or math.inf
+            self.display.step(trial.name, step / steps, f"step {step:,}")
+            done += step / steps
+        self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")
 
-
-def run_trials(
-    trials: Sequence[Trial],
-    context: WorkerContext,
-    workers: Workers,
-    display: Display,
-    request: StopRequest,
-) -> dict[str, Outcome]:
-    """Run every trial; return how each ended, by its name. Once `request` has a signal, start no
-    other, and let the running ones save themselves: those that had not begun have no outcome.
-    """
-    queue = Queue(trials, context, workers, display)
-    display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
-    try:
-        while (queue.waiting or queue.running) and request.signal is None:
-            queue.start()
-            queue.collect()
-        if queue.running:
-            display.say("stopping: the running trials are saved")
-            context.stop()
-            queue.outcomes |= _cancel_or_wait(queue.running)
-    except BaseException:  # also a second signal
-        context.stop()
-        queue.executor.shutdown(wait=False)
-        raise
-    queue.executor.shutdown()
-    display.end(ALL)
-    return queue.outcomes
-
-
-def _check_start(executor: Executor) -> None:
-    """Raise `Seq2AttnError` if a worker ends before it has run anything."""
-    try:
-        executor.submit(os.getpid).result()
-    except futures.BrokenExecutor:
-        raise Seq2AttnError(
-            "no trial can run: a worker process ends as soon as it is started",
-            hint="Each worker imports the script that starts it. A script must call "
-            'seq2attn.compare below the line: if __name__ == "__main__":\n'
-            "Otherwise the worker was killed, or memory is short.",
-            exit_code=1,
-        ) from None
-
-
-def _show_running(running: Running, display: Display) -> float:
-    """Show how far each running trial is; return the sum of that over all, in the unit of
-    `Trial.length`.
-    """
-    done = 0.0
-    for trial in running.values():
-        status = trial.run.status()  # as of the last evaluation
-        step = status.step or 0
-        # where epochs are counted, the run says how many steps they are, once it has begun; until
-        # then, nothing is done
-        steps = trial.config.training.steps or status.steps or math.inf
-        progress = trial.length * step / steps
-        display.step(trial.name, progress, f"step {step:,}")
-        done += progress
-    return done
-
-
-def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
-    """Cancel the trials that have not begun, and wait for the others, which save themselves; return
-    how these ended, by their names.
-    """
-    outcomes = {}
-    for future, trial in running.items():
-        # first look whether it runs: a future of Dask's can be cancelled even then
-        if is_training(trial.run) or not future.cancel():
-            futures.wait([future])
-            outcomes[trial.name] = _outcome(future)
-    return outcomes
+    def _cancel_or_wait(self) -> None:
+        """Cancel the trials that have not begun, and wait for the others, which save themselves;
+        keep how these ended.
+        """
+        for future, trial in self.running.items():
+            # first look whether it runs: a future of Dask's can be cancelled even then
+            if is_training(trial.run) or not future.cancel():
+                futures.wait([future])
+                self.outcomes[trial.name] = _outcome(future)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
@@ -358,3 +286,101 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         ) from None
     except Exception as error:  # the executor's, since `train_and_measure` raises none
         return Outcome("failed", error_text(error))
+
+
+# ---- where trials run ----
+
+
+@contextlib.contextmanager
+def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
+    """Yield what runs the trials, as `ExecutorWord` describes. A connection to Dask is closed
+    afterwards.
+
+    count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
+    many there are.
+    """
+    if isinstance(executor, str):  # dask:ADDRESS
+        with _dask_client(executor.removeprefix("dask:")) as client:
+            # pure would mean that equal calls have one result: a trial that is tried again would
+            # not run
+            yield Workers(lambda: client.get_executor(pure=False), count, client)
+    else:
+        # (a caller in Python may give any `count`, such as -1)
+        limit = max(1, min(count or available_cores(), trials))
+        yield Workers(executor or (lambda: process_pool(limit)), limit)
+
+
+def process_pool(workers: int) -> Executor:
+    """Processes of this machine that end when this process ends, however it ends."""
+    context = SpawnContext()
+    context.Process = _Worker  # type: ignore[misc]
+    return futures.ProcessPoolExecutor(workers, mp_context=context)
+
+
+class _Worker(SpawnProcess):
+    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the
+    parent handles them.
+    """
+
+    def start(self) -> None:
+        """Start the process with the signals of terminals blocked: it inherits that."""
+        if not hasattr(signal, "pthread_sigmask"):  # Windows, which cannot block signals
+            super().start()
+            return
+        resource_tracker.ensure_running()  # starting it later would unblock SIGINT
+        of_terminal = {signal.SIGINT, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, of_terminal)
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def run(self) -> None:
+        escape_streams()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        super().run()
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent process has ended, then end this one."""
+    multiprocessing.parent_process().join()  # type: ignore[union-attr]
+    os._exit(1)  # `sys.exit` would end this thread alone
+
+
+def _dask_client(address: str) -> Any:
+    """Return a client of the Dask scheduler at `address`, without `dask:`. Its workers must be
+    processes of one thread that see the runs directory. Raises `Seq2AttnError` if the package
+    distributed is missing, or if no scheduler answers within `ANSWER` seconds.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise Seq2AttnError(
+            f"--executor dask needs the package distributed ({error})",
+            hint='Install it: pip install "seq2attn[dask]"',
+        ) from None
+    dask: Any = distributed  # mypy would refuse its untyped functions
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
+    try:
+        # A Client waits forever if nothing answers, so ask first; in a thread, since a notebook has
+        # an event loop of its own.
+        with futures.ThreadPoolExecutor(1) as thread:
+            identity = thread.submit(asyncio.run, _identity(dask, address)).result()
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"it is a {identity['type']}")  # such as a worker; reported below
+        return dask.Client(address, timeout=ANSWER, set_as_default=False)
+    except Exception as error:  # Dask's libraries may raise anything
+        reason = str(error) or f"nothing after {ANSWER} seconds"
+        raise Seq2AttnError(
+            f"no Dask scheduler answers at {address}: {reason}",
+            hint="Start one with: dask scheduler    and workers with: "
+            "dask worker ADDRESS --nthreads 1",
+        ) from None
+
+
+async def _identity(dask: Any, address: str) -> Any:
+    """Return what a server of Dask's says of itself, within `ANSWER` seconds."""
+    secure = dask.Security().get_connection_args("client")
+    async with dask.rpc(address, connection_args=secure) as server:
+        return await asyncio.wait_for(server.identity(), ANSWER)

@@ -5,13 +5,12 @@ whichever process it is given to.
 import contextlib
 import functools
 import itertools
-import os
-import platform
+import secrets
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +21,7 @@ from seq2attn.comparison.loops import Loop
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
+from seq2attn.files import writing
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import (
@@ -100,6 +100,25 @@ class WorkerContext:
             raise _Stopped
 
 
+@contextlib.contextmanager
+def worker_context(
+    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
+) -> Iterator[WorkerContext]:
+    """Yield what workers need for these trials. Meanwhile, the runs directory `root`, an absolute
+    path, has a marker, a file: workers stop once it is gone.
+    """
+    marker = root / f".comparison-{secrets.token_hex(8)}"
+    with writing(marker):  # makes a message of an `OSError`
+        root.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+    try:
+        checksums = {file: loaded[file] for file in map(Path.resolve, map(Path, plugins))}
+        by_key = {loop.key: loop for loop in loops.values()}
+        yield WorkerContext(marker, device, checksums, versions(), by_key)
+    finally:
+        marker.unlink(missing_ok=True)
+
+
 @dataclass(frozen=True)
 class Trial:
     """What to train and what to measure."""
@@ -134,16 +153,6 @@ class Trial:
         return Run(self.root / self.name)
 
     @property
-    def length(self) -> int:
-        """How long its training is, in steps, or in epochs if these are counted."""
-        return self.config.training.steps or self.config.training.epochs or 0  # never both null
-
-    @property
-    def measured(self) -> tuple[Any, ...]:
-        """How the trial is measured; equal for trials that one table can show."""
-        return self.lengths, self.families, self.samples, self.checkpoint
-
-    @property
     def on_files(self) -> bool:
         """True if the task reads files; it is then measured on the dev file, not on `lengths`."""
         return bool(self.config.data_files)
@@ -157,7 +166,7 @@ class Outcome:
     """done, stopped, failed, busy (another process trains its run) or refused (by its worker)"""
     reason: str = ""
     worker: str = ""
-    """which refused: its address for Dask, otherwise its process and machine"""
+    """the address of Dask's worker that refused"""
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
@@ -212,14 +221,14 @@ def versions() -> str:
     return f"seq2attn {__version__} (code {package_checksum()}), torch {torch}"
 
 
-def worker_name() -> str:
+def dask_worker() -> str:
     """Return the address of this process if it is a worker of Dask's, by which Dask can leave it
-    out; otherwise its number and machine, for people.
+    out; otherwise nothing.
     """
     if "distributed" in sys.modules:
         with contextlib.suppress(ValueError):  # this is not a worker
             return str(sys.modules["distributed"].get_worker().address)
-    return f"process {os.getpid()} of {platform.node()}"
+    return ""
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
@@ -237,7 +246,8 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
     except _Stopped:
         return Outcome("stopped")
     except _Refused as reason:
-        return Outcome("refused", str(reason), worker_name())
+        worker = dask_worker()  # only Dask can leave it out
+        return Outcome("refused" if worker else "failed", str(reason), worker)
     except (BeingTrained, RunExists) as error:  # another process trains it, or has just made it
         return Outcome("busy", error.message)
     except KeyboardInterrupt:
@@ -255,12 +265,10 @@ def _check_worker(context: WorkerContext) -> None:
     directory, the comparison's versions, or its plug-ins with the same content.
     """
     if not context.marker.exists():
-        raise _Refused(
-            f"it does not see the runs directory of the comparison, {context.marker.parent}"
-        )
+        raise _Refused(f"its worker does not see the runs directory, {context.marker.parent}")
     if versions() != context.versions:
         raise _Refused(
-            f"it has {versions()}, and the comparison {context.versions}: install the same"
+            f"its worker has {versions()}, and the comparison {context.versions}: install the same"
         )
     for path, needed in context.plugins.items():
         if path not in loaded:
@@ -342,7 +350,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
 def _measure(trial: Trial, context: WorkerContext) -> None:
     """Measure the trained run as the trial says, on its dev file if it has one, and save that."""
-    from seq2attn.analysis.ledger import parameter_ledger
+    from seq2attn.analysis.costs import parameter_ledger
     from seq2attn.inference.trained_model import load_run
 
     run = trial.run

@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 from seq2attn.contract.shapes import check_shape
 from seq2attn.contract.subject import B, L, Subject, differ
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell

@@ -11,10 +11,8 @@ from torch.nn.functional import cross_entropy, pad
 
 from seq2attn.build import build_model
 from seq2attn.config import Config
-from seq2attn.data.batches import Batch, make_batch
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import Batch, make_batch, pad_pairs, valid_mask
 from seq2attn.data.tasks import Task
-from seq2attn.data.tasks.base import pad_pairs
 from seq2attn.data.vocabulary import PAD, SPECIAL
 from seq2attn.model.attention import Attention
 from seq2attn.model.decoder import Reverser

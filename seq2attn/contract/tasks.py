@@ -12,10 +12,8 @@ from torch import Tensor
 from seq2attn.config import Config
 from seq2attn.contract import models
 from seq2attn.contract.subject import differ, make_subject
-from seq2attn.data.batches import Batch, make_batch
-from seq2attn.data.padding import valid_mask
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import pad_pairs
+from seq2attn.data.batches import Batch, Examples, make_batch, pad_pairs, valid_mask
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import Found, Rules

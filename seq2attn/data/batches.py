@@ -1,28 +1,34 @@
-"""Batches: examples as a model takes and returns them, with `<sos>` and `<eos>`.
-
-Batch n of seed s is a pure function of (s, n) on one kind of device: two models trained with the
-same seed see the same strings, and resuming needs no loader state.
+"""Rows of unequal length in one tensor, padded on the right: examples, and the batches that a model
+takes, with `<sos>` and `<eos>`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import EncodedPair, pad_pairs, stable_hash
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 
-BLOCK = 4096  # strings drawn together at most
-CELLS = 2**20  # characters drawn together at most, except for a single batch
-POOL = 50  # batches of a finite set of pairs that are sorted by length together
+EncodedPair = tuple[list[int], list[int]]
+"""ids of a source and of its target"""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """N sources with their targets: ids without `<sos>` and `<eos>`, right-padded with `<pad>`."""
+
+    source: Tensor  #: (N, S) ids of the source vocabulary
+    source_lengths: Tensor  #: (N,)
+    target: Tensor  #: (N, T) ids of the target vocabulary
+    target_lengths: Tensor  #: (N,), 1 or more
+    alignment: Tensor | None = None
+    """(N, T) the source position that each target position copies, -1 past the target's end; None
+    if nothing is copied"""
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,25 @@ class Batch:
         return replace(self, **mapped)
 
 
-def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
-    """Return a generator whose stream depends only on `key`, such as (seed, "training", 17)."""
-    # 63 bits: a seed that a signed number of 64 holds, too
-    return torch.Generator(device).manual_seed(stable_hash(repr(key)) >> 1)
+def valid_mask(lengths: Tensor, width: int) -> Tensor:
+    """Return (B, width) bool of lengths (B,): True where a position holds a real token."""
+    return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Pad B rows with `<pad>`, 0: return ids (B, N) int64, N the longest row, and lengths (B,)."""
+    lengths = list(map(len, rows))
+    width = max(lengths, default=0)
+    padded = [[*row, *[0] * (width - len(row))] for row in rows]
+    ids = torch.tensor(padded, dtype=torch.int64, device=device).view(len(rows), width)
+    return ids, torch.tensor(lengths, dtype=torch.int64, device=device)
+
+
+def pad_pairs(pairs: Sequence[EncodedPair], device: torch.device | str) -> Examples:
+    """Return encoded pairs as examples without alignment."""
+    source = pad_rows([source for source, _ in pairs], device)
+    target = pad_rows([target for _, target in pairs], device)
+    return Examples(*source, *target)
 
 
 def append_eos(ids: Tensor, lengths: Tensor) -> Tensor:
@@ -108,115 +129,20 @@ def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
     return replace(batch, decoder_input=ids.masked_fill(dropped & (ids != SOS), PAD))
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The stream of training batches of one seed.
-
-    word_dropout: the share of the decoder's input characters that are replaced by `<pad>`, so that
-    the decoder has to track its position instead of reading its last output (Bowman et al. 2016,
-    section 3.2).
-    """
-
-    task: Task
-    source_eos: bool
-    batch_size: int
-    seed: int
-    device: torch.device
-    word_dropout: float = 0.0
-
-    def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Yield batches number `start`, `start` + 1, ... without end, the longest sources of each
-        first.
-
-        Many batches are drawn together, as a block, which is faster; each is a view of its block.
-        """
-        # Blocks depend on task and batch size alone, so that batch n is the same from any `start`.
-        longest_target = self.task.target_length(self.task.max_length)
-        strings = min(BLOCK, CELLS // longest_target)  # at most, in a block: it bounds memory
-        per_block = max(1, strings // self.batch_size)  # batches
-        for block in itertools.count(start // per_block):
-            drawn = self._draw(block, per_block * self.batch_size)
-            rows = range(0, len(drawn.source), self.batch_size)
-            skipped = max(0, start - block * per_block)  # batches of the block that precede `start`
-            for first in rows[skipped:]:
-                yield drawn.select(slice(first, first + self.batch_size))
-
-    @property
-    def largest_batch(self) -> tuple[int, int, int]:
-        """Sources of a batch, and the symbols of the pair with the largest map: rows, S, T."""
-        longest = self.task.max_length
-        return self.batch_size, longest, self.task.target_length(longest)
-
-    def _draw(self, block: int, count: int) -> Batch:
-        """Draw the `count` examples of the block of this number, each batch of them with its
-        longest sources first.
-
-        Row i belongs to batch i // batch size. All rows are sorted by length, then by their batch;
-        the second sort is stable, so it keeps the order by length within a batch.
-        """
-        random = generator(self.device, self.seed, "training", block)
-        batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
-        by_length = batch.source_lengths.argsort(descending=True, stable=True)
-        by_batch = (by_length // self.batch_size).argsort(stable=True)
-        return drop_words(batch.select(by_length[by_batch]), self.word_dropout, random)
+# ---- random numbers ----
 
 
-@dataclass(frozen=True)
-class EpochData(TrainingData):
-    """The stream of training batches of one seed, from the finite training set of a task.
+def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
+    """Return a generator whose stream depends only on `key`, such as (seed, "training", 17)."""
+    # 63 bits: a seed that a signed number of 64 holds, too
+    return torch.Generator(device).manual_seed(stable_hash(repr(key)) >> 1)
 
-    Batches hold sources of similar length, which saves padding. So that this does not bias
-    training, lengths are sorted only within pools of `POOL` batches of a random order, ties stay in
-    that order, and the batches are shuffled again. If the pairs do not fill the last batch, the
-    smaller batch is a random sample of all.
-    """
 
-    @cached_property
-    def encoded(self) -> list[EncodedPair]:
-        """The ids of each pair."""
-        return self.task.encode_pairs(self.task.training_set or ())
+def draw_integers(random: torch.Generator, low: int, high: int, *shape: int) -> Tensor:
+    """Draw uniform whole numbers from `low` to `high`, both included, on the generator's device."""
+    return torch.randint(low, high + 1, shape, generator=random, device=random.device)
 
-    @property
-    def per_epoch(self) -> int:
-        """Batches of one epoch."""
-        return math.ceil(len(self.encoded) / self.batch_size)
 
-    @property
-    def largest_batch(self) -> tuple[int, int, int]:
-        lengths = [(len(source), len(target)) for source, target in self.encoded]
-        source, target = max(lengths, key=math.prod)
-        return min(self.batch_size, len(lengths)), source, target
-
-    def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Yield batches number `start`, `start` + 1, ... without end."""
-        for epoch in itertools.count(start // self.per_epoch):
-            first = epoch * self.per_epoch
-            for number, rows in enumerate(self.epoch_rows(epoch), first):
-                if number < start:  # an earlier batch of the epoch, which is drawn as a whole
-                    continue
-                # made on the CPU, so that every device trains on the same batches
-                examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
-                batch = make_batch(examples, source_eos=self.source_eos)
-                random = generator("cpu", self.seed, "word dropout", number)
-                yield drop_words(batch, self.word_dropout, random).to(self.device)
-
-    def epoch_rows(self, epoch: int) -> list[list[int]]:
-        """Return the rows of the training set in each batch of an epoch, longest sources first.
-
-        The rows of `POOL` batches are drawn together and sorted by length before they are divided,
-        so that a batch has little padding; the batches are then shuffled. The batch that has fewer
-        rows, if there is one, is drawn by itself.
-        """
-        random = generator("cpu", self.seed, "epoch", epoch)
-        order = torch.randperm(len(self.encoded), generator=random).tolist()
-        remainder = len(order) % self.batch_size  # rows of the smaller batch
-        batches = [self._longest_first(order[:remainder])] if remainder else []
-        pool_size = POOL * self.batch_size
-        for start in range(remainder, len(order), pool_size):
-            pool = self._longest_first(order[start : start + pool_size])
-            for first in range(0, len(pool), self.batch_size):
-                batches.append(pool[first : first + self.batch_size])
-        return [batches[index] for index in torch.randperm(len(batches), generator=random).tolist()]
-
-    def _longest_first(self, rows: list[int]) -> list[int]:
-        return sorted(rows, key=lambda row: len(self.encoded[row][0]), reverse=True)
+def stable_hash(text: str) -> int:
+    """Return a number below 2**64 that depends on `text` alone, unlike Python's `hash`."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.text import did_you_mean, first_of, quoted
+from seq2attn.options import composed
+from seq2attn.text import first_of, quoted
 
-LONGEST_LINE = 10_000  # characters
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
 COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
+BETWEEN = (FEATURE, "|", ",", " ")  # signs between features
 VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # about(2), the second pronunciation
 
 Texts = Sequence[str]
@@ -42,15 +43,13 @@ class Format:
     header: bool = False  # a column that is named implies it
     comment: str = ""  # at the beginning of a line or after a blank
     variants: bool = False  # a number in parentheses at the end of a source counts its answers
-    strip: bool = False
     source_separator: str = ""
     target_separator: str = ""
     target_alternatives: str = ""  # between right answers of one source
     target_quotes: str = ""  # around each answer: / or []
-    features_separator: str = FEATURE
     skip_bad: int = 0  # malformed lines that may be left out
     normalise: str = "nfc"
-    """the Unicode normal form of symbols; strings are composed, even with nfd, unless it is none"""
+    """the Unicode normal form of symbols, nfc or nfd; strings are composed, even with nfd"""
 
     @property
     def has_header(self) -> bool:
@@ -60,8 +59,8 @@ class Format:
     @property
     def used(self) -> tuple[int | str, ...]:
         """The columns of source, target and features."""
-        columns = [getattr(self, key) for key in COLUMN_KEYS]
-        return tuple(column for column in columns if column is not None)
+        columns = (self.source_column, self.target_column, self.features_column)
+        return tuple(filter(None, columns))
 
     @property
     def width(self) -> int:
@@ -69,37 +68,26 @@ class Format:
         # 1: for a format all of whose columns have names
         return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
 
-    def differing(self, other: "Format | None" = None) -> dict[str, Any]:
-        """Return the fields that are unlike those of another format, by default the usual one, with
-        their values here.
-        """
-        usual = vars(other or Format())
+    def differing(self, other: "Format") -> dict[str, Any]:
+        """Return the fields that are unlike those of another format, with their values here."""
+        usual = vars(other)
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
-    def named(self, line: str, *, answers: bool = True) -> "Format":
+    def named(self, line: str) -> "Format":
         """Return the format of the lines below a header, with numbers in place of the names of
-        columns.
-
-        line: the header. answers: False for a file of sources alone, whose header need not name the
-        column of right answers.
-
-        Raises `Seq2AttnError` for a name that is not there, and for one column with two meanings.
+        columns. Raises `Seq2AttnError` for a name that is not there, and for one column with two
+        meanings.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
         for key in COLUMN_KEYS:
             name = getattr(self, key)
-            if not isinstance(name, str):
-                continue
-            if key == "target_column" and not answers:
-                numbers[key] = 1  # any column: it is not read
-            else:
+            if isinstance(name, str):
                 numbers[key] = column_number(name, names, f"task.{key}")
         known = replace(self, header=False, **numbers)
-        if answers and len(set(known.used)) < len(known.used):
-            raise Seq2AttnError(
-                f"one column is used twice: source, target, features = {known.used}"
-            )
+        if len(set(known.used)) < len(known.used):
+            used = f"source, target, features = {known.used}"
+            raise Seq2AttnError(f"one column is used twice: {used}")
         # a header may be shorter than its lines, whose columns a config can number
         return replace(known, columns=self.columns or max(len(names), known.width))
 
@@ -111,29 +99,34 @@ class Format:
                 yield number, line
 
     def vocabularies(
-        self, source: Texts = (), target: Texts = (), features: Texts | None = None
+        self, source: Texts = (), target: Texts = (), features: Texts = ()
     ) -> tuple[Vocabulary, Vocabulary]:
         """Return the vocabularies of sources and targets with these symbols and features. Without
         symbols they can split texts, but know none: any symbol becomes `<unk>`.
         """
         make = partial(Vocabulary, unknown=True, normalise=self.normalise)
-        if self.features_column is not None:
-            features = features or ()  # None would mean that sources have no features at all
         return (
-            make(source, separator=self.source_separator, features=features),
+            make(
+                source,
+                separator=self.source_separator,
+                features=features if self.features_column else None,
+            ),
             make(target, separator=self.target_separator),
         )
 
-    def parse_all(self, lines: Texts) -> "Parsed":
-        """Parse the lines of a file into pairs, and note what is wrong with malformed lines. Raises
-        `Seq2AttnError` if the header lacks a column.
+    def parse_all(self, lines: Texts) -> "PairFile":
+        """Parse the lines of a file into pairs, and note what is wrong with malformed lines: with
+        the header alone, if it lacks a column.
         """
         rows = self.rows(lines)
+        parsed = PairFile(self, lines)
         if self.has_header:
-            _, header = next(rows, (0, ""))  # an empty one for a file without lines
-            parsed = Parsed(self.named(header), self.split(header))
-        else:
-            parsed = Parsed(self)
+            at, header = next(rows, (0, ""))  # an empty one for a file without lines
+            try:
+                parsed = PairFile(self.named(header), lines, self.split(header))
+            except Seq2AttnError as error:
+                parsed.problems[at] = error.message
+                return parsed
         for number, line in rows:
             try:
                 parsed.rows[number] = parsed.form.parse(line)
@@ -153,17 +146,13 @@ class Format:
         return text[1:].rstrip(" ") if sign else line
 
     def split(self, line: str) -> list[str]:
-        """Return the fields of a line, one for each column; none if its quotation marks do not
-        match.
+        """Return the fields of a line, one for each column, without blanks around them; none if its
+        quotation marks do not match.
         """
-        has_quotation = self.quotation
-        if has_quotation is None:
-            has_quotation = self.delimiter not in "\t "
-        if has_quotation:
+        if self.quotation or (self.quotation is None and self.delimiter not in "\t "):
             try:
-                line = line.strip(" ") if self.strip else line
                 (fields,) = csv.reader(  # a single row, since it gets a single line
-                    [line], delimiter=self.delimiter, strict=True, skipinitialspace=self.strip
+                    [line.strip(" ")], delimiter=self.delimiter, strict=True, skipinitialspace=True
                 )
             except csv.Error:
                 return []
@@ -171,24 +160,20 @@ class Format:
             fields = re.split(" +", line.strip(" "), maxsplit=self.width - 1)
         else:
             fields = line.split(self.delimiter)
-        return [field.strip() for field in fields] if self.strip else fields
+        return [field.strip() for field in fields]
 
     def canonical(self, source: str) -> str:
         """Return a source, with its features after a tab if it has any, as a model reads it:
-        without a comment, `about` for `about(2)` if the format has variants, and `;` between
-        features.
+        composed (normal form C), without a comment, `about` for `about(2)` if the format has
+        variants, and with `;` between features, in place of the first sign of `BETWEEN` that they
+        have.
         """
-        word, tab, features = self.without_comment(source).partition(FEATURES)
+        text = composed(self.without_comment(source))
+        word, tab, features = text.partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        if not tab:
-            return word
-        return word + tab + self._features_of(features)
-
-    def _features_of(self, text: str) -> str:
-        """Return features with `;` between them, in place of the format's own sign."""
-        parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
-        return FEATURE.join(part.strip() for part in parts)
+        sign = next((sign for sign in BETWEEN if sign in features), FEATURE)
+        return word + tab + FEATURE.join(part.strip() for part in features.split(sign))
 
     def source_of(self, line: str) -> str:
         """Return the source of a line as a model reads it, with its features after a tab. The line
@@ -197,8 +182,6 @@ class Format:
         """
         fields = self.split(line)
         source, features = self.source_column, self.features_column
-        if len(fields) == 1:
-            return self.canonical(fields[0])
         if isinstance(source, str) or isinstance(features, str):
             return self.canonical(line)  # no header has said where a named column is
         if max(source, features or 0) <= len(fields) <= self.width:
@@ -211,82 +194,92 @@ class Format:
         """Return a pair for each different answer in a line, which has no line end. This format has
         numbers for all columns (`named`). Raises `ValueError` with what is wrong with the line.
         """
-        # a tab is right between columns, and wrong anywhere else
-        text = line.replace("\t", "") if self.delimiter == "\t" else line
-        if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
-            if wrong[0] == BOM:  # first, since its code point is above those of surrogates
-                raise ValueError("a byte order mark, as where two files were joined")
-            if wrong[0] >= "\ud800":
-                raise ValueError("not UTF-8 text; save it as UTF-8")
-            raise ValueError(f"it contains {quoted(wrong[0])}")
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.split(line)
         if not fields:
             raise ValueError("unmatched quotation marks")
         if len(fields) != self.width:
             raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        text = "".join(fields)
+        if wrong := re.search(f"[\0\r\t{BOM}]", text):
+            raise ValueError(f"it contains {quoted(wrong[0])}")
+        if re.search("[\ud800-\udfff]", text):  # surrogates, of bytes that are not UTF-8
+            raise ValueError("not UTF-8 text; save it as UTF-8")
         # (`int` for the type checker alone: names have become numbers)
         source, target, *features = (fields[int(column) - 1] for column in self.used)
-        source = self._checked("source", source, self.source_separator)
-        if features:
-            text = self._features_of(features[0])
-            source += FEATURES + self._checked("features", text, FEATURE)
-        source = self.canonical(source)
-        different = dict.fromkeys(self._answers(target))  # in their order
-        return [(source, answer) for answer in different]
+        source = self.canonical(FEATURES.join([source, *features]))
+        word, *features = source.split(FEATURES)
+        self._check("source", word, self.source_separator)
+        for tags in features:
+            self._check("features", tags, FEATURE)
+        answers = dict.fromkeys(self._answers(composed(target)))  # different, in their order
+        return [(source, answer) for answer in answers]
 
     def _answers(self, target: str) -> Iterator[str]:
         """Yield the right answers in a cell of the target's column. If the format has a sign
         between answers, or quotes around them, these are taken off, and the blanks beside them.
-        Raises `ValueError` for an answer that lacks its quotes, or that `_checked` refuses.
+        Raises `ValueError` for an answer that lacks its quotes, or that `_check` refuses.
         """
         answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
-        for answer in answers:
-            if self.target_alternatives:
-                answer = answer.strip()
+        for answer in map(str.strip, answers):
             if self.target_quotes:
                 first, last = self.target_quotes[0], self.target_quotes[-1]
-                if len(answer) < 2 or answer[0] != first or answer[-1] != last:
+                inside = answer.removeprefix(first).removesuffix(last)
+                if len(inside) != len(answer) - 2:
                     raise ValueError(f"an answer is not between {first} and {last}")
-                answer = answer[1:-1].strip()
-            yield self._checked("target", answer, self.target_separator)
+                answer = inside.strip()
+            self._check("target", answer, self.target_separator)
+            yield answer
 
-    def _checked(self, name: str, text: str, separator: str) -> str:
-        """Return the text of a cell, composed (normal form C) unless `normalise` is none. Raises
-        `ValueError` if it is empty, has an empty part between two separators, or a blank at an end.
+    def _check(self, name: str, text: str, separator: str) -> None:
+        """Raise `ValueError` if the text of a cell is empty, or has an empty part between two
+        separators.
 
         name: source, target or features. separator: between its symbols or features; "" if there is
         none, as each character is a symbol.
         """
-        if self.normalise != "none":
-            text = normal_form(text, "nfc")
-        has_empty_part = bool(separator) and "" in text.split(separator)
-        if not text or text != text.strip() or has_empty_part:
+        if not text or (separator and "" in text.split(separator)):
             column = getattr(self, f"{name}_column")
-            raise ValueError(
-                f"the {name} (column {column}) is empty, has an empty part, or a blank at an end"
-            )
-        return text
+            raise ValueError(f"the {name} (column {column}) is empty, or has an empty part")
 
 
 @dataclass
-class Parsed:
-    """The lines of a file, by their numbers from 1."""
+class PairFile:
+    """A file of pairs, by the numbers of its lines, from 1."""
 
     form: Format
     """with numbers for the names of columns"""
+    lines: Texts
+    """without their ends"""
     names: Texts = ()
     """of the columns, in the header"""
     rows: dict[int, list[Pair]] = field(default_factory=dict)
-    """the pairs of each line"""
+    """the pairs of each line that has some"""
     problems: dict[int, str] = field(default_factory=dict)
     """what is wrong with each malformed line"""
+    record: dict[str, Any] = field(default_factory=dict)
+    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256; `left_out`:
+    how many malformed lines it has"""
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> tuple[Pair, ...]:
         """All pairs, in order."""
-        return [pair for row in self.rows.values() for pair in row]
+        return tuple(pair for row in self.rows.values() for pair in row)
+
+    def cells(self) -> dict[int, list[str]]:
+        """Return the columns of each line that has pairs, by its number, in normal form C."""
+        cells = {}
+        for number, line in self.form.rows(self.lines):
+            if number in self.rows:
+                cells[number] = [composed(cell) for cell in self.form.split(line)]
+        return cells
+
+    def part(self, numbers: Sequence[int]) -> str:
+        """Return the text of a file that has only these of the lines with pairs, below what
+        precedes all of them, such as the header.
+        """
+        first = min([*self.rows, *self.problems])  # a malformed one is no header
+        lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
+        return "".join(f"{line}\n" for line in lines)
 
 
 def column_number(name: str, names: Texts, what: str) -> int:
@@ -295,10 +288,8 @@ def column_number(name: str, names: Texts, what: str) -> int:
 
     names: those in the header. what: the option that gave the name, for the message.
     """
-    names = [normal_form(other, "nfc") for other in names]
+    names = [composed(other) for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
-    reason = "names several columns" if name in names else "names no column"
-    guess = "" if name in names else did_you_mean(name, names)
-    header = first_of(list(map(quoted, names)))
-    raise Seq2AttnError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")
+    found, header = names.count(name), first_of(list(map(quoted, names)))
+    raise Seq2AttnError(f"{what}: {quoted(name)} names {found} columns; the header has {header}")

@@ -1,10 +1,12 @@
 """Symbols and their ids."""
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.options import composed
 from seq2attn.text import character_name, first_of, is_visible, quoted
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
@@ -21,9 +23,8 @@ class Vocabulary:
     unknown: symbols outside the vocabulary become `<unk>`; otherwise they are refused.
     features: further symbols that follow those of a string, written as `walk<TAB>V;PST`; None:
         strings have none.
-    normalise: the Unicode normal form that strings are brought to before they are split: nfc, nfd,
-        or none. Even with nfd, `normalised` and `decode` return code points of form C, as users
-        see them.
+    normalise: the Unicode normal form that strings are brought to before they are split, nfc or
+        nfd. Even with nfd, `decode` returns code points of form C, as users see them.
 
     A character is a Unicode code point of a string in that form: in normal form C, e with a
     combining accent is the one character é; in D, é is two characters, and a Korean syllable two or
@@ -44,20 +45,18 @@ class Vocabulary:
         features: Sequence[str] | None = None,
         normalise: str = "nfc",
     ) -> None:
-        if isinstance(symbols, str):  # a letter and the accent after it may be one character
-            symbols = normal_form(symbols, normalise)
         self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator = separator
         self.unknown = unknown
         self.normalise = normalise
-        self.features = None if features is None else tuple(features)
+        self.features = features
         special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
-        self.tokens = (*special, *self.symbols, *(self.features or ()))  # each id as text
+        self.tokens = (*special, *self.symbols, *(features or ()))  # each id as text
         self._first_feature = len(special) + len(self.symbols)
         self.ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
         """of the symbols alone, one of which may be spelled like a special token"""
         self._feature_ids = {
-            name: index for index, name in enumerate(self.features or (), self._first_feature)
+            name: index for index, name in enumerate(features or (), self._first_feature)
         }
 
     def __len__(self) -> int:
@@ -69,27 +68,23 @@ class Vocabulary:
         Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` only of those of
         the vocabulary.
         """
-        if not text:
-            raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
         symbols, features = self.split(text)
-        if not symbols or "" in symbols:  # nothing before the features, or between two separators
-            where = f" with {self.separator!r} between them" if self.separator else ""
+        if not symbols or "" in symbols:  # before the features, or between two separators
             raise Seq2AttnError(
-                f"{quoted(text)} is not a series of symbols{where}: there is an empty one"
+                f"{quoted(text)} has no symbol, or an empty one", hint="Give at least one symbol."
             )
         if self.features is not None and (not features or "" in features):
-            hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
-            raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)
-        if self.unknown:  # any symbol is read, but none with a tab or a surrogate
-            wrong = re.search("[\t\ud800-\udfff]", "".join([*symbols, *features]))
-            if wrong:
-                reason = "has a tab too many" if wrong[0] == "\t" else "is not UTF-8 text"
-                raise Seq2AttnError(f"{quoted(text)} {reason}")
-        elif unseen := self.unseen(text):
-            kind = "symbols" if self.separator else "characters"
-            names = first_of([character_name(symbol) for symbol in unseen])
             raise Seq2AttnError(
-                f"{quoted(text)} has {kind} the model never saw: {names}; "
+                f"{quoted(text)} lacks features, or has an empty one",
+                hint=f"Write the word, a tab, and its features with {FEATURE!r} between them.",
+            )
+        if self.unknown:  # any symbol is read, but none with a tab or a surrogate
+            if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
+                raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
+        elif unseen := self.unseen(text):
+            names = first_of(list(map(character_name, unseen)))
+            raise Seq2AttnError(
+                f"{quoted(text)} has symbols the model never saw: {names}; "
                 f"its alphabet is {abridged(self.symbols)}"
             )
         ids = [self.ids.get(symbol, UNK) for symbol in symbols]
@@ -97,7 +92,7 @@ class Vocabulary:
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
         """Split `text` into symbols and features; they need not be in the vocabulary."""
-        text = self._normal(text)
+        text = normal_form(text, self.normalise)
         features: list[str] = []
         if self.features is not None and FEATURES in text:
             text, _, after = text.partition(FEATURES)
@@ -115,11 +110,6 @@ class Vocabulary:
         return sorted(
             set(symbols).difference(self.ids) | set(features).difference(self._feature_ids)
         )
-
-    def normalised(self, text: str) -> str:
-        """Return `text` in the normal form that users see: with nfd, too, it is form C."""
-        text = self._normal(text)
-        return normal_form(text, "nfc") if self.normalise == "nfd" else text
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, special tokens as `<eos>`."""
@@ -143,35 +133,22 @@ class Vocabulary:
         whole: list[str] = []
         for symbol in symbols:
             # one character if this symbol is a mark that fits the last one
-            composed = normal_form(whole[-1] + symbol, "nfc") if whole else ""
-            if len(composed) == 1 and not self.separator:  # symbols between separators stay apart
-                whole[-1] = composed
+            both = composed(whole[-1] + symbol) if whole else ""
+            if len(both) == 1 and not self.separator:  # symbols between separators stay apart
+                whole[-1] = both
             else:
-                whole.append(normal_form(symbol, "nfc"))
+                whole.append(composed(symbol))
         return tuple(whole)
-
-    def _normal(self, text: str) -> str:
-        """Return `text` in the vocabulary's normal form; as it is if its characters are those of
-        the alphabet, which may have some that the normal form composes, such as Korean letters.
-        """
-        # (with `unknown`, symbols come from texts that have been normalised)
-        is_spelled = not self.separator and not self.unknown and self.ids.keys() >= set(text)
-        return text if is_spelled else normal_form(text, self.normalise)
 
 
 def normal_form(text: str, form: str) -> str:
     """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point if
-    there is one) or D (nfd: they are separate); none: unchanged.
+    there is one) or D (nfd: they are separate).
     """
-    if form == "none":
-        return text
     return unicodedata.normalize("NFD" if form == "nfd" else "NFC", text)
 
 
 def abridged(alphabet: Sequence[str]) -> str:
-    """Return an alphabet in one line, with spaces if symbols are longer than a character, and code
-    points for those that are invisible.
-    """
+    """Return an alphabet in one line, with code points for symbols that are invisible."""
     names = [symbol if is_visible(symbol) else character_name(symbol) for symbol in alphabet]
-    text = ("" if all(len(name) == 1 for name in names) else " ").join(names)
-    return text if len(text) <= 200 else f"{text[:197]}..."
+    return textwrap.shorten(" ".join(names), 200, placeholder=" ...")

@@ -1,8 +1,7 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
-import copy
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
@@ -98,12 +97,8 @@ class Call:
     """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
     """the attention cannot be called without a mask: it gets one even where all keys are valid"""
-    placed: Collection[str] = ()
-    """arguments that are given by their place, without a name"""
     by_row: bool = False
     """the attention takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
-    is_anew: bool = False
-    """a copy of the attention is made for each call, which so leaves nothing behind for the next"""
     after: str = ""
     """joins the two axes of an image in the result, as ".flatten(1, 2)" does; "" without images"""
 
@@ -123,7 +118,7 @@ class Call:
         """The expression of the call, such as "attention(query=query, keys=keys, mask=valid)" """
         given = {**self.expressions, self.mask: self.form}
         given.pop("", None)  # the name of the mask is "" where none is given
-        texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
+        texts = [f"{name}={text}" for name, text in given.items()]
         text = f"attention({', '.join(texts)}){self.after}"
         if self.by_row:  # vmap calls it with each row of the batch
             # "different": otherwise vmap refuses random numbers, such as those of dropout
@@ -143,12 +138,8 @@ class Call:
         text = call.text
         if inputs.values is None and "values" in text:
             inputs = inputs._replace(values=inputs.keys.cos())  # other numbers than the keys
-        attention = self.attention
-        if self.is_anew:
-            # the copy keeps the parameters themselves, so that gradients reach them
-            shared = {id(one): one for one in module_of(attention).parameters()}
-            attention = copy.deepcopy(attention, shared)
-        names = {**inputs.each(torch.clone)._asdict(), "attention": attention, "torch": torch}
+        names = inputs.each(torch.clone)._asdict()
+        names |= {"attention": self.attention, "torch": torch}
         exec(_compiled(call.before, "exec"), names)
         return eval(_compiled(text, "eval"), names)
 

@@ -5,7 +5,7 @@ the keys, whatever made it. A product can be given other weights, or its result 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import compress
-from math import prod
+from math import nan, prod
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -22,9 +22,12 @@ PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
 SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
 SORTS = {aten.sort, aten.topk}  # their first result is in order, along the last axis
-NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, aten.sum, aten.mul}
+POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
+"""operations, with the power of their second operand: x / y is x times y to the power of -1"""
+COPIES = {aten.clone, aten._to_copy, aten.repeat}
+"""operations whose result holds the same numbers as their operand"""
+NOTED = {*PRODUCTS, *VIEWS, *SOFTMAXES, *SORTS, *POWERS, *COPIES, aten.sum}
 """the operations that say something of weights: the others run as they are"""
-HIDDEN = -1e3  # scores below it are masked
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -61,25 +64,42 @@ class Watch(TorchDispatchMode):
         self.length, self.usual_rows, self.constant = length, {1, queries}, constant
         self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
+        self.products: list[tuple[Tensor, Tensor, float]] = []
+        """operands of matrix products, and by which number these were multiplied before; nan if one
+        is a parameter"""
         self.softmaxes: list[tuple[Tensor, Tensor]] = []
         """what each softmax was given, and returned"""
         self.is_twice = False
         """a softmax was applied to what another one returned"""
         self.is_over_one = False
         """a softmax of numbers for each key was applied over an axis of length 1"""
-        self.is_of_least = False
-        """a softmax was given the smallest of some numbers, the others left out"""
         self.is_selected = False
         """the largest of some numbers, one for each key, were chosen"""
         self.is_sorted = False
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
-        self._least: list[Tensor] = []
-        """of each `topk` that asks for the smallest numbers, these numbers, in order"""
+        self._factors: dict[int, tuple[float, Tensor]] = {}
+        """the number by which a tensor was multiplied, by where it lies in memory, and the tensor
+        itself: while it is kept, no other one lies there"""
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each as [product, left operand, right operand], by where the
         product lies in memory: they are kept so that nothing else can lie there"""
+
+    @property
+    def scores(self) -> list[tuple[Tensor, Tensor]]:
+        """Each q · k (N, S), as if q and k had not been multiplied by numbers before, with its keys
+        (..., S, D): all matrix products whose rows are as long as there are keys. A product with a
+        parameter, as in a linear layer, is nan, which matches no weights
+        """
+        found = []
+        for left, right, factor in self.products:
+            product = left @ right / factor
+            # either operand may be the keys, in q @ k.mT as in k @ q.mT
+            for rows, keys in ((product, right.mT), (product.mT, left)):
+                if rows.size(-1) == self.length:
+                    found.append((rows.reshape(-1, self.length), keys))
+        return found
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation of torch, `func`, and return its result. torch calls this for each
@@ -100,6 +120,7 @@ class Watch(TorchDispatchMode):
             # that are summed over, -1 and -2, are those of the keys; and features are the last axis
             # of the right operand beside weights on the left, or axis -2 of the left one
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
+            self.products.append((left, right, self._factor(left) * self._factor(right)))
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
             # perhaps of a product of elements; axes may be None, all of them, which is no use
@@ -112,8 +133,7 @@ class Watch(TorchDispatchMode):
 
     def _note(self, kind: Any, args: list[Any], result: Any) -> None:
         """Note what an operation tells of the attention, other than a use of weights: it sets the
-        fields that begin with `is_`, and remembers softmaxes, elementwise products, and the
-        smallest numbers.
+        fields that begin with `is_`, and remembers softmaxes, elementwise products and factors.
 
         kind: one of NOTED. args: what the operation was given. result: what it returned.
         """
@@ -122,11 +142,8 @@ class Watch(TorchDispatchMode):
         if kind in SORTS:  # B numbers are the lengths of the rows, by which a batch is sorted
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
         if kind is aten.topk:
-            chosen = result[0]
             # all of the numbers, only put in order, are not a selection
-            self.is_selected |= chosen.size(-1) < shape[-1] == self.length
-            if args[3:4] == [False]:  # `largest`: the smallest are chosen
-                self._least.append(chosen.flatten().sort().values)
+            self.is_selected |= result[0].size(-1) < shape[-1] == self.length
         if kind in VIEWS:
             self.is_moved |= self._is_moved(shape, list(result.shape))
         if kind in SOFTMAXES:
@@ -134,12 +151,23 @@ class Watch(TorchDispatchMode):
             self.is_twice |= any(place_of(operand) == place_of(made) for _, made in self.softmaxes)
             # args[1] is the axis that the softmax runs over
             self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
-            for least in self._least:
-                kept = operand[operand > HIDDEN].sort().values
-                self.is_of_least |= torch.equal(kept, least)
             self.softmaxes.append((operand, result))
+        if kind in POWERS:
+            factor = self._factor(operand) * self._factor(args[1]) ** POWERS[kind]
+            self._factors[place_of(result)] = factor, result
+        if kind in COPIES:
+            self._factors[place_of(result)] = self._factor(operand), result
         if kind is aten.mul and isinstance(args[1], Tensor):  # and not a number, such as a scale
             self._elementwise[result.data_ptr()] = [result, *args]
+
+    def _factor(self, operand: Any) -> float:
+        """Return a number itself, or that by which a tensor was multiplied, 1 by default; nan for
+        parameters.
+        """
+        if not isinstance(operand, Tensor) or operand.numel() == 1:
+            return float(operand)
+        place = place_of(operand)
+        return nan if place in self.constant else self._factors.get(place, (1.0, operand))[0]
 
     def _is_of_queries(self, shape: list[int]) -> bool:
         """Return whether numbers of this shape, sorted along its last axis, are one for each query,

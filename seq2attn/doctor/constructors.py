@@ -1,7 +1,5 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
-import inspect
-import re
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,11 +7,11 @@ from typing import Any
 from torch import nn
 
 from seq2attn.doctor.call import S
-from seq2attn.doctor.words import CONFIGS, GUESSES, PLACED, required, words
+from seq2attn.doctor.words import CONFIGS, GUESSES, required, words
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-HEADS, EVEN = 4, 64  # how many heads; a width that many numbers of heads divide
+HEADS = 4
 LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 
@@ -28,7 +26,7 @@ class SimpleNamespace(types.SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # as Python asks for, to copy it or to find what it can do
             raise AttributeError(name)
-        setattr(self, name, guess(name, self.width))
+        setattr(self, name, guess(name, self.width, LONG, self.width))
         return getattr(self, name)
 
     def __getitem__(self, name: str) -> Any:
@@ -39,25 +37,21 @@ class SimpleNamespace(types.SimpleNamespace):
         return getattr(self, name) if default is None else default
 
 
-def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -> Any:
+def guess(name: str, width: int, longest: Any, rest: int) -> Any:
     """Return what an argument of a constructor may be, guessed from the words of its name: an
     object with any attributes for a config, or else the value of the first entry of `GUESSES` that
     has one of the words.
 
     width: for a name such as `dim`.
     longest: for a name such as `max_length`: the length of sources, or the sides of an image.
-    rest: for a name that tells nothing; the width by default.
+    rest: for a name that tells nothing.
     """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
         if words(name) & known:
             return eval(expression, {"W": width, "H": HEADS, "LONG": longest, "nn": nn})
-    return rest or width
-
-
-HAS_PARTS = re.compile("'int' object (is not subscriptable|is not iterable|has no attribute)")
-"""errors of a constructor that takes something with parts in place of a whole number"""
+    return rest
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
@@ -67,43 +61,27 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     sizes: what the constructor is given, in order. If it is empty, all arguments without a default
         are guessed from their names (see `guess`), in several ways. The first is for long sources.
         The next ones are for sources of exactly the length that the doctor draws, as a sequence and
-        as an image, with a small number where a name tells nothing. If none of these works, a width
-        is tried that more numbers of heads divide, and then, if the first error was that a whole
-        number has no parts or attributes, a pair, or an object, in place of each argument.
+        as an image, with a small number where a name tells nothing.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
-    works = False  # an instance was made
     # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
-    arguments = inspect.signature(cls).parameters
-    by_place = [name for name in needed if arguments[name].kind is PLACED]
     # what `guess` takes as `longest` and `rest`
-    ways = [(LONG, width), (SHORT, HEADS), (SQUARE, HEADS), (SQUARE[0], HEADS)]
-    usual = [{name: guess(name, width, *way) for name in needed} for way in ways]
-    even = {name: guess(name, EVEN) for name in needed}
-    parts = [(width, width), SimpleNamespace(width=width)]
-    parted = [{**usual[0], name: part} for part in parts for name in needed]
-    for number, given in enumerate((*usual, even, *parted)):
-        # `even` and `parted` are for the case that no usual way works
-        if given in tried or (works and number >= len(usual)):
+    for way in ((LONG, width), (SHORT, HEADS), (SQUARE, HEADS), (SQUARE[0], HEADS)):
+        given = {name: guess(name, width, *way) for name in needed}
+        if given in tried:
             continue
-        # a pair or an object helps only where a number was asked for its parts
-        if number > len(usual) and not HAS_PARTS.search(problems[0]):
-            break
         tried.append(given)
-        placed = [*sizes, *(given[name] for name in by_place)]
-        named = {name: value for name, value in given.items() if name not in by_place}
-        shown = [*map(repr, placed), *(f"{name}={value!r}" for name, value in named.items())]
+        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
         try:
-            instance = cls(*placed, **named)
+            instance = cls(*sizes, **given)
         except Exception as error:
             problems.append(error_text(error))
             continue
-        works = True
         yield instance, f"attention = {cls.__name__}({', '.join(shown)})"
-    if not works:
+    if len(problems) == len(tried):
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",

@@ -21,7 +21,6 @@ from seq2attn.doctor import (
     positions,
     required,
     rows,
-    scale,
     score,
     steps,
     weights,
@@ -30,7 +29,7 @@ from seq2attn.doctor.call import module_of
 from seq2attn.doctor.catch import unfused
 from seq2attn.doctor.constructors import instances
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.search import ROUNDS, doubts_of_roles, find_subject, with_all, with_width
+from seq2attn.doctor.search import doubts_of_roles, find_subject, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -51,14 +50,10 @@ RULES: tuple[engine.Rule, ...] = (
     rows.batch,
     rows.queries,
     positions.moved,
-    rows.rows_mixed,
-    scale.shared,
-    scale.repeated,
-    scale.normalised,
+    weights.shared,
+    weights.normalised,
     weights.used,
-    weights.sources,
     weights.residual,
-    weights.normed,
     numbers.twice,
     positions.selected,
     masks.told,
@@ -76,7 +71,6 @@ RULES: tuple[engine.Rule, ...] = (
     required.required,
     numbers.length,
     numbers.order,
-    positions.blocks,
     positions.window_size,
     positions.positions,
     numbers.strides,
@@ -143,9 +137,7 @@ def check_attention(
     ):
         torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
-            # asked for weights, too, if it can return them; and with the same slots in all calls
             subject = replace(subject, scores=scores, expect=expect, require=require)
-            subject = subject if "returns=context" in require else with_all(subject)
             subject = rows.with_slots(subject)
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
@@ -178,22 +170,12 @@ def _subjects(
     problems, found = [], []
     made = instances(attention, sizes, width) if is_class else [(attention, "")]
     for instance, line in made:
-        # before `_prepared`, which puts other numbers there
-        zeros = [
-            name
-            for name, one in module_of(instance).named_parameters()
-            if not is_lazy(one) and one.dim() > 1 and not one.any()
-        ]
         of_layers = _widths_of(_prepared(instance))
         try:
-            if widths:
-                subject = find_subject(instance, [widths])
-            else:  # ROUNDS: if none of these widths works, those are tried that errors ask for
-                subject = find_subject(instance, [*of_layers, (width, width)], ROUNDS)
+            subject = find_subject(instance, [widths] if widths else [*of_layers, (width, width)])
         except Seq2AttnError as error:
             problems.append(error)
             continue
-        subject = replace(subject, zeros=zeros)
         found.append((subject, f"{line}\n" if line else ""))
         # weights were caught, and each query has a row: no other instance can be better
         if not doubts_of_roles(subject):

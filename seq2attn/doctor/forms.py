@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, product
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seq2attn.doctor.call import (
     B,
@@ -18,20 +16,16 @@ from seq2attn.doctor.call import (
     Inputs,
     L,
     S,
-    arguments_of,
     draw,
     function_of,
     module_of,
 )
 from seq2attn.doctor.roles import Roles, masks_of, roles
-from seq2attn.doctor.said import axes_of, docs_of, role_by_type, unpacked
+from seq2attn.doctor.said import axes_of, docs_of, role_by_type
 from seq2attn.doctor.words import (
     BATCH,
     OF_TOKENS,
-    PLACED,
-    SOURCES,
     WORDS,
-    is_in,
     required,
     role_of,
     words,
@@ -81,7 +75,6 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
-    said += f"\n{unpacked(attention)}"
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
@@ -111,16 +104,15 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
 
 def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[Reading]:
     """Yield readings of the names of arguments, the likeliest first: the roles that `roles` finds
-    for them, each with every argument that may be the mask, or without one. Before and after these
-    come readings in which an argument whose name tells nothing is the mask (`_of_unknown`); last,
-    those in which no argument says which keys are valid, although a mask must be given.
+    for them, each with every argument that may be the mask, or without one. After these come
+    readings in which an argument whose name tells nothing is the mask (`_of_unknown`), and those in
+    which no argument says which keys are valid, although a mask must be given.
 
-    names, said: as in `Meaning`.
+    names: as in `Meaning`. said: the docstrings.
     is_same: read query and keys as the same sequence, given twice, and leave out readings without a
         query.
     """
-    early, late = ([], []) if is_same else _of_unknown(names, said)
-    yield from early
+    late = [] if is_same else list(_of_unknown(names, said))
     for of_names in roles(names, said):
         if is_same:
             if not of_names["query"]:
@@ -135,31 +127,23 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
     yield from late
 
 
-def _of_unknown(names: Mapping[str, bool], said: str) -> tuple[list[Reading], list[Reading]]:
-    """Return readings in which an argument that must be given, and whose name tells nothing, is the
+def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:
+    """Yield readings in which an argument that must be given, and whose name tells nothing, is the
     mask, or has the role "other".
-
-    The first list has readings that are likelier than those of `roles`: the argument is the mask,
-    and `roles` at first takes it neither for the query nor for the keys. The second has the rest.
 
     names: argument -> whether it must be given. said: the docstring.
     """
     usual = next(roles(names, said))  # the likeliest roles
-    early: list[Reading] = []
-    late: list[Reading] = []
     for name in [*names][1:]:  # the first argument is the query or the keys
-        # "side": the height or width of an image
-        is_told = name in usual["side"] or role_of(name) or role_by_type(name, said)
-        if not names[name] or is_told:
+        # "side": the height or width of an image; `n_regions` tells by how it begins
+        is_told = name in usual["side"] + usual["lengths"] or role_of(name)
+        if not names[name] or is_told or role_by_type(name, said):
             continue
         others = {other: is_given for other, is_given in names.items() if other != name}
-        may_be_input = name in usual["query"] + usual["keys"]
         for of_names in roles(others, said):
-            as_mask = {**of_names, "mask": [name, *of_names["mask"]]}
-            (late if may_be_input else early).append((as_mask, name, True))
+            yield {**of_names, "mask": [name, *of_names["mask"]]}, name, True
             mask = next(iter(masks_of(of_names)), "")  # of the other arguments; "": none
-            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
-    return early, late
+            yield {**of_names, "other": [name, *of_names["other"]]}, mask, False
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
@@ -182,20 +166,15 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     likeliest first, and the inputs for them.
 
     A mask that need not be given is left out: `polarity.with_mask` tries it once the rest of the
-    call is known. A layout has no calls if an argument has no expression with the axes that the
-    docstrings name for it. There are no layouts at all for an image whose side is above WIDEST.
+    call is known. A layout has no calls if docstrings name other axes for the query, the keys or
+    the values. There are no layouts at all for an image whose side is above WIDEST.
     """
     names, of_names = meaning.names, meaning.roles
     call, side = _without_arguments(attention, meaning), _side(meaning)
     length = side**2 or meaning.length  # the places of an image are the keys
     if side > WIDEST:  # it would take too long
         return
-    # a docstring that gives the query three axes means several queries, unless one has length 1
-    axes = [axis for name in of_names["query"][:1] for axis in axes_of(name, meaning.said)[0]]
-    is_several = len(axes) == 3 and not any(axis.startswith("1") for axis in axes)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
-        if queries == 1 and is_several:
-            continue
         queries = length if queries == S else queries  # S: as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
         # what joins the sides of an image in the result, if that is laid out as the keys are
@@ -206,14 +185,16 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         layout = keys, query, queries
+        told = {name: texts[role] for role in texts for name in of_names[role]}
+        if not all(_is_as_said(*one, meaning.said, inputs) for one in told.items()):
+            continue
         choices = {name: [""] for name in names}  # "": the argument is left out
-        places = _places_said(meaning, queries or length, length)
         for role, of_role in of_names.items():
             for name in of_role:
                 if role in ("mask", "lengths") and not names[name]:  # tried later
                     continue
-                forms = [texts[role]] if role in texts else _choices(name, role, meaning, layout)
-                choices[name] = as_said(name, forms, meaning.said, inputs, places)
+                is_told = name in told
+                choices[name] = [told[name]] if is_told else _choices(name, role, meaning, layout)
         yield _ranked(call, choices), inputs
 
 
@@ -224,10 +205,8 @@ def _without_arguments(attention: Any, meaning: Meaning) -> Call:
     # calls of these methods, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if meaning.names.get(meaning.mask) else ""
-    arguments = arguments_of(attention).items()
-    placed = {name for name, one in arguments if one.kind is PLACED}  # positional-only
     by_row = meaning.layouts == "rows"
-    return Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
+    return Call(attention, {}, first, mask, needs_mask=bool(mask), by_row=by_row)
 
 
 def _side(meaning: Meaning) -> int:
@@ -243,32 +222,9 @@ def _side(meaning: Meaning) -> int:
 
 def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
     """Return the expressions that an argument beside query, keys and values may have, the likeliest
-    first: the usual ones (`_usual_choices`), with others before or among them.
-
-    An attention may take a second memory, which is another sequence of keys.
-    """
-    forms = _usual_choices(name, role, meaning, layout)
-    keys, query, _ = layout
-    # a second memory is known by a mask that is named after it: `image` beside `image_mask`
-    masks = meaning.roles["mask"] + meaning.roles["lengths"]
-    seconds = [other for other in meaning.roles["other"] if is_in(other, masks)]
-    if name in seconds:
-        return [keys.replace("keys", WORDS["second"]["memory"]), *forms]
-    if role in ("mask", "lengths") and any(is_in(other, [name]) for other in seconds):  # its mask
-        return [*_both_ways(name, [WORDS["second"][role]], meaning), *forms]
-    if role == "other" and words(name) & SOURCES:  # a second memory without a mask
-        return [keys, *forms]
-    # a history, or what its name does not tell, may also be the query or the keys once more
-    if role == "history" or (role == "other" and role_of(name) != "other"):
-        return [*forms[:3], *filter(None, (query, keys)), *forms[3:]]
-    return forms
-
-
-def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str]:
-    """Return the usual expressions of an argument beside query, keys and values, the likeliest
     first, made of templates in `words.toml`.
     """
-    queries = layout[2]
+    keys, query, queries = layout
     if name == meaning.mask:
         return forms_of_mask(meaning)
     if role == "side":
@@ -282,8 +238,9 @@ def _usual_choices(name: str, role: str, meaning: Meaning, layout: Layout) -> li
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
-        # the plain state, None and 0 come before states in other layouts
-        early = [*states[:1], *WORDS["other"][:2]]
+        # the plain state, None and 0 come before states in other layouts, and the query or the keys
+        # once more
+        early = [*states[:1], *WORDS["other"][:2], *filter(None, (query, keys))]
         forms = [*early, *states, *WORDS["other"], *WORDS["history"], *whole]
     return _both_ways(name, forms, meaning)
 
@@ -296,8 +253,7 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     says, and then with the opposite; then masks of 0 and -inf, to be added to scores; then lengths.
     """
     if meaning.mask in meaning.roles["lengths"]:
-        is_column = len(axes_of(meaning.mask, meaning.said)[0]) == 2  # such as (B, 1)
-        return [*is_column * WORDS["column_of_lengths"], *WORDS["of_lengths"]]
+        return [*WORDS["of_lengths"]]
     forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
         if form.startswith("NO"):  # not "(NOvalid).to(keys)": -inf and 0 are numbers already
@@ -324,57 +280,25 @@ def means_padding(mask: str) -> bool:
     return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
 
 
-def _places_said(meaning: Meaning, queries: int, length: int) -> dict[str, int]:
-    """Return the sizes of the axes of places that docstrings name, of queries and of keys: {"t":
-    queries, "s": length} of "states (B, T, D), memory (B, S, D)". A name that stands for both is
-    left out, unless there are as many queries as keys (`length`).
-    """
-    found: list[dict[str, int]] = []
-    for role, size in (("keys", length), ("query", queries)):
-        named = [axes_of(name, meaning.said)[0] for name in meaning.roles[role][:1]]
-        # of three axes, the last is of features
-        places = [axis for axes in named if len(axes) == 3 for axis in axes[:2]]
-        found.append({axis: size for axis in places if axis.isidentifier() and axis not in BATCH})
-    keys, query = found
-    return {axis: size for axis, size in (keys | query).items() if keys.get(axis, size) == size}
+def _is_as_said(name: str, text: str, said: str, inputs: Inputs) -> bool:
+    """Return whether an expression has the axes that docstrings (`said`) name for an argument: as
+    many, with the batch in the same place, and of three axes one of length 1 only where 1 is said.
+    True if they name no axes, or leave open how many, as "(*, S)" does.
 
-
-def as_said(
-    name: str,
-    texts: Sequence[str],
-    said: str,
-    inputs: Inputs,
-    places: Mapping[str, int] = MappingProxyType({}),
-) -> list[str]:
-    """Return those of the expressions `texts`, such as "valid[:, None]", that have the axes which
-    the docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the
-    batch in the same place. All are returned if the docstrings name no axes for it, or leave open
-    how many, as "(*, S)" does.
-
-    Expressions with fewer misfits come first: an axis misfits if it has length 1 where 1 is not
-    said, or the reverse; and if it has another length than `places` says for its name.
-
-    inputs: the variables of the expressions.
+    inputs: the variables of the expression.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
-        return list(texts)
-    fitting = []
-    for text in texts:
-        try:
-            # values are drawn later, in the shape of the keys
-            value = eval(text, {**inputs._asdict(), "values": inputs.keys, "torch": torch})
-        except RuntimeError:  # the width cannot be split into heads: the expression fits nothing
-            value = None
-        value = value[0] if isinstance(value, tuple) else value  # of a pair, such as (h, c)
-        sizes = value.shape if isinstance(value, Tensor) else ()
-        said_sizes = [*zip(axes, sizes, strict=False)]
-        has_batch = all(size == B for axis, size in said_sizes if axis in BATCH)
-        if has_batch and len(sizes) == len(axes):
-            misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
-            misfits += [size != places.get(axis, size) for axis, size in said_sizes]
-            fitting.append((sum(misfits), text))
-    return [text for _, text in sorted(fitting, key=lambda one: one[0])]
+        return True
+    try:  # values are drawn later, in the shape of the keys
+        value = eval(text, {**inputs._asdict(), "values": inputs.keys})
+    except RuntimeError:  # the width cannot be split into heads
+        return False
+    sizes = value[0].shape if isinstance(value, tuple) else value.shape  # of a pair, such as (h, c)
+    pairs = list(zip(axes, sizes, strict=False))
+    has_batch = all(size == B for axis, size in pairs if axis in BATCH)
+    has_ones = len(axes) != 3 or all((size == 1) == axis.startswith("1") for axis, size in pairs)
+    return len(sizes) == len(axes) and has_batch and has_ones
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:

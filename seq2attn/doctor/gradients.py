@@ -1,13 +1,13 @@
 """Rules of gradients and of training."""
 
-import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import gradcheck
 
 from seq2attn.doctor.call import Call, Inputs, function_of
 from seq2attn.doctor.rows import dropout
@@ -49,45 +49,33 @@ def gradient(subject: Subject) -> Found:
 
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
-    """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
-    finite differences in one random direction at one random place; True, too, if the module does
-    not run in double precision.
+    """Return whether gradients of an input, whose `name` is "query" or "keys", agree with finite
+    differences at one random place; True, too, if the module does not run in double precision.
 
-    STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
-    that compute in float32 inside.
+    The fewer places move, the fewer kinks are met, such as those of relu, and STEP is small enough
+    to miss most, and large enough for modules that compute in float32 inside.
     """
     inputs = subject.inputs.unpadded.to(torch.float64)
     start = getattr(inputs, name)
-    # the direction is 0 but at one place: the fewer places move, the fewer kinks and jumps are met
-    along = torch.zeros_like(start)
-    row, place = (int(torch.randint(size, ())) for size in start.shape[:2])
-    along[row, place] = torch.randn_like(start[row, place])
-    zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    place = tuple(int(torch.randint(size, ())) for size in start.shape[:2])
+    outputs = subject.output_indices or subject.weight_indices
 
-    def moved(step: Tensor) -> Inputs:
-        """Return the inputs, moved by a number of steps along the direction."""
-        return inputs._replace(**{name: start + step * along})
+    def moved(features: Tensor) -> tuple[Tensor, ...]:
+        """Return the results with these numbers at the place, without those that have no gradient
+        on purpose, such as a memory that is kept for the next call.
+        """
+        indices = tuple(torch.tensor(index) for index in place)
+        results = subject.results(inputs._replace(**{name: start.index_put(indices, features)}))
+        return tuple(results[index] for index in outputs)
 
     with unchanged(subject.module):
         subject.module.double()
         try:
-            returned = subject.results(moved(zero))
-            # some results have no gradient on purpose, such as a memory that is kept for the next
-            # call: those that have one count, if there are any
-            outputs = [index for index in subject.output_indices if returned[index].requires_grad]
-            output = replace(subject, output_indices=outputs or subject.output_indices).output
-            here = output(moved(zero))
-            difference = (output(moved(zero + STEP)) - output(moved(zero - STEP))) / (2 * STEP)
-            # the numbers of the output become one: their sum, each times a random factor
-            drawn = torch.Generator().manual_seed(1)
-            factors = torch.rand(here.shape, generator=drawn, dtype=torch.float64)
-            slope = torch.zeros_like(zero)  # a result without gradient counts as one of 0
-            if here.requires_grad:
-                total = (factors * here).sum()
-                (slope,) = torch.autograd.grad(total, zero, materialize_grads=True)
+            features = start[place].clone().requires_grad_()
+            check = partial(gradcheck, eps=STEP, atol=SLIGHT, rtol=SHARE, fast_mode=True)
+            return check(moved, features, raise_exception=False)
         except RuntimeError:  # of a module that makes float32 inside, for one
             return True
-    return torch.allclose(slope, (factors * difference).sum(), rtol=SHARE, atol=SLIGHT)
 
 
 @torch.enable_grad()
@@ -101,7 +89,6 @@ def parameters(subject: Subject) -> Found:
     """
     if subject.is_image or not _is_all_given(subject.call):
         return
-    subject = _with_factors(subject)
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     usual = _gradients(subject, subject.inputs.unpadded, named)
     # in evaluation, some attentions keep what they computed once, which then gives no gradients
@@ -111,7 +98,7 @@ def parameters(subject: Subject) -> Found:
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
-        dead = [name for name in dead if _is_used(subject, name)]
+        dead = []
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
@@ -134,28 +121,6 @@ def _is_all_given(call: Call) -> bool:
         if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
             return False
     return True
-
-
-def _with_factors(subject: Subject) -> Subject:
-    """Return the subject, called with 1.0 in place of each argument 0: if this is a factor, no
-    gradient gets past a 0. If that call fails, as of a position, which must be a whole number, the
-    subject itself.
-    """
-    ones = {name: "1.0" for name, text in subject.call.expressions.items() if text == "0"}
-    with_ones = subject.called(expressions={**subject.call.expressions, **ones})
-    with contextlib.suppress(Exception):
-        with_ones.output()
-        return with_ones
-    return subject
-
-
-def _is_used(subject: Subject, name: str) -> bool:
-    """Return whether other numbers in a parameter give another result."""
-    before = subject.unmasked.output
-    with unchanged(subject.module):
-        parameter = subject.module.get_parameter(name)
-        parameter.data = parameter.data + torch.randn_like(parameter)
-        return subject.difference(subject.output(), before) > CLOSE
 
 
 def _gradients(

@@ -1,7 +1,11 @@
-"""Loads what FILE:NAME means, and says how other people's code ended."""
+"""Loads what FILE:NAME means, says how other people's code ended, and notices what it puts in the
+place of what examines it.
+"""
 
 import ast
+import builtins
 import contextlib
+import inspect
 import json
 import linecache
 import sys
@@ -10,6 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+import torch
+from torch import nn
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text, quoted
@@ -20,14 +27,20 @@ EXITS = f"It calls exit(), which ends the program before it is examined. {MAIN}"
 ASKS = f"It calls input(), and nobody types while it is examined. {MAIN}"
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 """what is run of a notebook"""
+OUTER = (builtins, torch, nn.functional)
+"""modules whose functions the doctor computes with"""
+CLASSES = (torch.Tensor, nn.Module)
+"""classes of torch whose methods the doctor calls"""
+OWN = ("seq2attn.doctor.", "seq2attn.findings.")
+"""how the names of the doctor's own modules begin"""
 
 
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
     notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
-    that it may import its neighbours by `from .layers import Linear`, whether folders have an
-    `__init__.py` or not. Folders are added to `sys.path`, and stay there: that of the file, that of
-    its packages, and those between it and the current directory.
+    that it may import its neighbours by `from .layers import Linear`. Folders are added to
+    `sys.path`, and stay there: that of the file, that of its packages, and those between it and the
+    current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
     a cell of a notebook raises is ignored.
@@ -42,14 +55,7 @@ def load_attention(place: str) -> Any:
     top = file.parent  # in the end, the folder that holds the outermost package
     while (top / "__init__.py").is_file():
         top = top.parent
-    packages = file.parent.relative_to(top).parts  # their names, the outermost first
-    needed = _top_of_relative_imports(file, set())
-    if len(needed.parts) < len(top.parts):
-        # its relative imports go further up, through folders without `__init__.py`: these become
-        # packages below this module, as no library has a module of such a name
-        loaded.__path__ = [str(needed)]
-        packages = MODULE, *file.parent.relative_to(needed).parts
-    loaded.__package__ = ".".join(packages)
+    loaded.__package__ = ".".join(file.parent.relative_to(top).parts)
     # its other imports may start at any folder of the project; these come last, so that names in
     # them hide no library's
     project = (one for one in file.parents if one.is_relative_to(Path.cwd()))
@@ -64,31 +70,6 @@ def load_attention(place: str) -> Any:
         names = [known for known, value in vars(loaded).items() if callable(value)]
         raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
     return getattr(loaded, name)
-
-
-def _top_of_relative_imports(file: Path, seen: set[Path]) -> Path:
-    """Return the folder that holds the outermost package in which a file must be for its relative
-    imports, and those of the files that these name. Without any, as of a notebook, that is the
-    file's own folder.
-
-    seen: the files that were read already; this one is added.
-    """
-    top = file.parent
-    if file.suffix != ".py" or file in seen or not file.is_file():
-        return top
-    seen.add(file)
-    with contextlib.suppress(SyntaxError):  # running the file will raise it
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            # level: how many dots there are, as 2 in `from ..layers import Linear`, or 0
-            if isinstance(node, ast.ImportFrom) and 0 < node.level < len(file.parents):
-                package = file.parents[node.level - 1]
-                named = package.joinpath(*(node.module or "").split("."))
-                # what is named may be a module, a package, or a package with modules to import
-                files = [named.with_suffix(".py"), named / "__init__.py"]
-                files += [named / f"{one.name}.py" for one in node.names]
-                tops = [package.parent, *(_top_of_relative_imports(one, seen) for one in files)]
-                top = min(top, *tops, key=lambda folder: len(folder.parts))
-    return top
 
 
 def _cells(file: Path) -> Iterator[CodeType]:
@@ -150,3 +131,39 @@ def ending(error: BaseException, path: str) -> str:
             cell = name.removeprefix(file).removeprefix(", ")
             where = f"{cell} line {line}: ".lstrip()
     return where + text
+
+
+def bind() -> dict[str, Any]:
+    """Return the objects that names of the doctor, and of what it computes with, refer to now, by
+    name: values in modules ("torch.exp"), the code of functions ("torch.exp, its code"), and
+    attributes of classes ("Tensor.add").
+
+    The names are bound once before and once after a file of a user runs: a file that patches one of
+    these functions could make its own attention look right.
+    """
+    bound: dict[str, Any] = {}
+    classes = [*CLASSES]
+    # a copy: to look at a value may import a module, which changes `sys.modules`
+    for module_name, module in sys.modules.copy().items():
+        is_outer = module in OUTER
+        if not is_outer and not module_name.startswith(OWN):
+            continue
+        for name, value in vars(module).items():
+            # what cannot be called in torch is a setting, which a file may change
+            if callable(value) or not is_outer:
+                bound[f"{module_name}.{name}"] = value
+            # a function whose code is exchanged stays the same object
+            bound[f"{module_name}.{name}, its code"] = getattr(value, "__code__", None)
+            if inspect.isclass(value) and str(getattr(value, "__module__", "")).startswith(OWN):
+                classes.append(value)
+    for cls in classes:
+        for name in dir(cls):
+            # static: a class method that is got from its class is a new object each time
+            bound[f"{cls.__name__}.{name}"] = inspect.getattr_static(cls, name)
+    return bound
+
+
+def replaced(bound: dict[str, Any]) -> list[str]:
+    """Return the names that refer to something else now than when `bind` returned `bound`."""
+    now = bind()
+    return [name for name, value in bound.items() if now.get(name) is not value]

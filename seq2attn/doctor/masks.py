@@ -8,9 +8,7 @@ batch, H heads, L rows or queries, S keys. Differences are shares of the largest
 CLOSE is what rounding may make of equal results, TINY is less.
 """
 
-import contextlib
 import re
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,10 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
-from seq2attn.doctor.words import FLAGS, OF_LENGTHS, words
+from seq2attn.doctor.words import OF_LENGTHS, words
 from seq2attn.findings.engine import Found
 
 MORE = 3  # columns of padding that are added; rows that there may be beside one for each key
@@ -30,14 +27,9 @@ LEFT = (
     r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
     r"|\b(pad|unfilled|empty)[^.;\n]{0,60} (on|at|to|from) the left"
 )
-WITHOUT = r"(?i)\b(without|no) [^.;:]{0,12}(hit|click|neighbo|valid)|(fully|wholly|entirely) masked"
-ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
-"""words of a docstring on rows without valid keys"""
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
-MOST_WINDOW = 7  # places on the side of a window of an image that is tried
-LOCAL = r"(?i)\blocal|\bwindow"
 FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a window
 
 
@@ -55,7 +47,7 @@ def padding(subject: Subject) -> Found:
     added, leaks as well. Nothing is examined without a mask, or if it is not known which row
     belongs to which key.
     """
-    if not subject.has_mask or _has_more_rows(subject):
+    if not subject.has_mask:
         return
     if not subject.is_finite(subject.inputs):
         yield "not-finite", "with a mask"
@@ -106,19 +98,6 @@ def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
     is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
     is_wider = (weight * ~is_first_padding).max() > TINY  # later padding gets weight, too
     return "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
-
-
-def _has_more_rows(subject: Subject) -> bool:
-    """Return whether an attention without a query returns a few rows more than there are keys, up
-    to MORE, such as one for a CLS token: then it is not known which row belongs to which key. One
-    that is said to attend to itself (`is_self`) was found to have exactly one row for each key.
-    """
-    if subject.inputs.query is not None or subject.is_self:
-        return False
-    returned = subject.results(subject.inputs.unpadded)
-    more = range(subject.length + 1, subject.length + MORE + 1)  # such numbers of rows
-    shapes = [returned[index].shape for index in subject.output_indices]
-    return any(size in more for shape in shapes for size in shape[1:])
 
 
 def _rise(subject: Subject) -> float:
@@ -175,36 +154,13 @@ def padding_amount(subject: Subject) -> Found:
         return
     after = subject.output(longer)  # (B, L, F), with more rows in self-attention
     if subject.output_indices and after.size(2) != before.size(2):
-        # F grew with the keys: numbers for each, such as weights with a sink, are part of it, or
-        # rows whose axis was not found, as there are fewer of them than keys
-        yield from _joined(subject, longer)
+        # F grew with the keys: numbers for each, such as weights with a sink, are part of it
         return
     # without the rows of new keys and, if weights alone are returned, without their weights
     after = after[:, : before.size(1), : before.size(2)]
     by = subject.difference_of_tokens(inputs, after, before)
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
-
-
-def _joined(subject: Subject, longer: Inputs) -> Found:
-    """Examine more padding where the first result (B, rows, F) has fewer rows than there are keys,
-    as behind a convolution with strides, which joins keys: yield `padding-amount` if a source that
-    had no padding gets other numbers in its rows from padding of zeros behind it.
-
-    longer: the inputs with more padding, for which the result has more rows.
-    """
-    keys = longer.keys.index_fill(1, torch.arange(subject.length, longer.keys.size(1)), 0)
-    before, after = (
-        subject.results(inputs)[subject.output_indices[0]]
-        for inputs in (subject.inputs, longer._replace(keys=keys))
-    )
-    is_joined = before.dim() == 3 and before.size(1) < min(subject.length, after.size(1))
-    if is_joined and before.shape[::2] == after.shape[::2]:  # the same B and F
-        is_full = subject.inputs.valid.all(1)  # (B,) sources without padding
-        # the rows of `before` stand first in `after`; those behind them are of padding alone
-        by = subject.difference(after[is_full, : before.size(1)], before[is_full])
-        if by > CLOSE:
-            yield "padding-amount", f"by {by:.2g}"
 
 
 def whole_mask(subject: Subject) -> Found:
@@ -224,18 +180,13 @@ def whole_mask(subject: Subject) -> Found:
 
 
 def empty_row(subject: Subject) -> Found:
-    """A source without valid keys raises no error, and its rows are finite. They must be if the
-    docstring says what they are, as in "a token without any hit is returned unchanged": then that
-    is another finding.
-    """
+    """A source without valid keys raises no error, and its rows are finite."""
     if not subject.has_mask:
         return
     valid = subject.inputs.valid.clone()
     valid[-1] = False  # the last source of the batch
     if not subject.output(subject.inputs._replace(valid=valid))[-1].isfinite().all():
-        # it says what such a row gives, and not that there must be none, or that it gives NaN
-        is_said = re.search(WITHOUT, subject.docs) and not re.search(ASSUMED, subject.docs)
-        yield "empty-row-said" if is_said else ("empty-row", "NaN")
+        yield "empty-row", "NaN"
 
 
 def padded_first(subject: Subject) -> Found:
@@ -267,20 +218,8 @@ def places(subject: Subject) -> Found:
         if subject.depends_on_order:
             yield "position"
         return
-    seen = subject.seen  # (L, S)
-    hidden = (~seen).any(0).nonzero().flatten().tolist()  # keys that some row does not see
-    never = int((~seen).all(0).sum())  # how many no row sees
-    # the name of the argument may say that keys are another sequence's, such as an encoder's: these
-    # are no later than the rows that attend to them, so that a causal mask is a mistake
-    expressions = subject.call.expressions.items()
-    is_other = bool(FLAGS["other"] & words(*(name for name, text in expressions if "keys" in text)))
-    is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
-    if hidden and seen.any():  # if no row sees any, another rule says so
-        is_local = subject.is_local or re.search(LOCAL, subject.docs)
-        # a few that no row sees were left out by mistake; a window leaves out more, on purpose
-        is_wrong = is_causal or (0 < never <= FEW and not is_local)
-        keys = ", ".join(map(str, hidden))
-        yield ("keys-hidden", keys) if is_wrong else ("pattern", "neither causal nor a window")
+    if subject.seen.any() and not subject.seen.all():  # if no row sees any, another rule says so
+        yield "pattern", "neither causal nor a window"
     if subject.depends_on_order:
         yield "position"
 
@@ -288,20 +227,10 @@ def places(subject: Subject) -> Found:
 def windows(subject: Subject) -> Found:
     """Places of an image that see the same others see each other, as they are in one window. Yield
     `windows-moved` if two do not: then results of windows are put elsewhere.
-
-    Images are those that the call makes of the keys. A module with a number for a window, up to
-    MOST_WINDOW, may take a sequence for an image, although rows see all of one window: it is given
-    as many places as two times two windows have.
     """
-    if not subject.has_own_places or subject.is_causal:
+    if not (subject.has_own_places and subject.call.after):  # not of an image
         return
     seen = subject.seen  # (L, S)
-    if not subject.call.after:  # the call makes no image of the keys
-        if not (seen.all() and 0 < subject.window <= MOST_WINDOW):
-            return
-        with contextlib.suppress(Exception):  # it takes no other length: then all is seen
-            four = subject.draw((2 * subject.window) ** 2).unpadded
-            seen = replace(subject, inputs=four).seen
     for one, other in combinations(range(len(seen)), 2):
         pair = [one, other]
         # but for these two: by a residual connection each sees its own place
@@ -322,11 +251,7 @@ def _band(subject: Subject) -> Found:
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     # each row sees all places that are no farther, without a gap, but for its own perhaps
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
-    # a causal mask that closes the row's own place leaves the first row none: it sees all instead.
-    # In `seen[1:]`, without the first row, places after a row's own begin at the diagonal 2
-    if seen[0, 1:].any() and not seen[1:].triu(2).any():
-        yield "closed-first"
-    elif not is_band.all():
+    if not is_band.all():
         yield "pattern", "causal, but no window" if not after else "neither causal nor a window"
     elif (before, after) == (last, 0):
         yield "causal"

@@ -28,8 +28,8 @@ def order(subject: Subject) -> Found:
     keys are visited in blocks and a running maximum or sum is wrong.
 
     Nothing is examined if the last row does not see the first or the last of many keys, as with a
-    window; nor if a part has a number for the size of windows, of segments, or of blocks, which
-    `positions.blocks` examines; nor if queries are sorted, as they may be chosen by random keys.
+    window; nor if a part has a number for the size of windows, segments or blocks; nor if queries
+    are sorted, as they may be chosen by random keys.
     """
     if subject.depends_on_order or subject.is_local or subject.unmasked.watch.is_sorted:
         return
@@ -73,8 +73,7 @@ def overflow(subject: Subject) -> Found:
 
 
 def twice(subject: Subject) -> Found:
-    """The softmax is applied once (`softmax-twice`), and not to the smallest scores alone
-    (`least-kept`).
+    """The softmax is applied once.
 
     `Watch`, which records the operations of a call, sees a softmax that is given the very tensor
     that another one returned. Otherwise large inputs show it: the logarithms of the weights give
@@ -84,8 +83,6 @@ def twice(subject: Subject) -> Found:
     if subject.unmasked.watch.is_twice:
         yield "softmax-twice"
         return
-    if subject.unmasked.watch.is_of_least:
-        yield "least-kept"
     for weights in subject.run(subject.draw(rows=ROWS).unpadded.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()  # (N, S), of the N rows without a weight of 0
         # what the last softmax was applied to, up to a number that is the same for all keys: it is

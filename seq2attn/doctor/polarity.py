@@ -6,20 +6,18 @@ beyond doubt. A meaning is a reading of the arguments' names: which one is the m
 the keys, and so on.
 """
 
-import contextlib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from seq2attn.doctor.call import B, Call, padded
-from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
+from seq2attn.doctor.forms import MEANT, Meaning, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
-from seq2attn.doctor.subject import ALL, Result, Subject, least_doubtful
+from seq2attn.doctor.subject import Result, Subject, least_doubtful
 from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -54,30 +52,22 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)
-    if together := _with_other_masks(subject, best, meaning):
-        return together
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
 def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
-
-    The forms that have the axes which a docstring names are tried, or all if none has. Forms that
-    need not be tried after what the earlier ones did (`_are_enough`) end the search, too.
     """
-    mask, forms = meaning.mask, forms_of_mask(meaning)
-    said = documented_by(subject.call.attention, mask)[1].lower()
-    says_true = bool(re.search(r"\b(true|1)\b", said))
     tried: list[Subject] = []
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
-    for form in as_said(mask, forms, meaning.said, inputs) or forms:
-        if _are_enough(form, codes, says_true):
-            break  # neither this form nor a later one is worth trying
-        texts = _alike(subject.call.expressions, form, meaning)
-        other = replace(subject.called(expressions=texts, mask=mask, form=form), inputs=inputs)
+    for form in forms_of_mask(meaning):
+        # lengths as shares of the longest, the last form, are tried only if another did nothing
+        if form == WORDS["of_lengths"][-1] and tried and "mask-ignored" not in codes:
+            break
+        other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for one in tried):
@@ -85,8 +75,8 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             # a mask of another layout may have broadcast
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
-            found = _of_padding(other)
-            if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
+            found = [code for code, *_ in listed(padding(other))]
+            if problems and "mask-ignored" in found and form in OF_LENGTHS:
                 # what refuses other forms may take any numbers: these are none of its forms, either
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
@@ -98,77 +88,6 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
         if not found:  # it keeps padding out
             break
     return tried, problems
-
-
-def _are_enough(form: str, codes: set[str], says_true: bool) -> bool:
-    """Return whether the forms so far are enough: neither this one nor a later one is worth trying.
-
-    codes: of what the rule of padding found with earlier forms. says_true: the docstring says what
-    True or 1 means in the mask.
-    """
-    # lengths as shares of the longest, the last form: it is tried only if another did nothing
-    if form == WORDS["of_lengths"][-1]:
-        return "mask-ignored" not in codes
-    # there were findings, but not that True added 1 to scores; and the docstring speaks of True, or
-    # padding got weight: the mask is multiplied or filled in, and no form of 0 and -inf is meant
-    is_no_sum = codes and "mask-added" not in codes and (says_true or "padding-leak" in codes)
-    return bool(WORDS["added"] in form and is_no_sum)
-
-
-def _alike(expressions: Mapping[str, str], form: str, meaning: Meaning) -> dict[str, str]:
-    """Return the expressions of the arguments, with the mask of a second memory, if one is given,
-    inverted just if the mask of the first one is in this form.
-    """
-    second = filled(WORDS["second"]["mask"], meaning)
-    no = "~" if "~" in form else ""
-    return {
-        name: no + second if text.lstrip("~") == second else text
-        for name, text in expressions.items()
-    }
-
-
-def _of_padding(subject: Subject) -> list[str]:
-    """Return the codes that the rule of padding finds. If it finds none, and yet no key changes the
-    result where all are valid, then the mask hides all of them, and a second memory alone is seen:
-    it is inverted, too.
-    """
-    found = [code for code, *_ in listed(padding(subject))]
-    if not found and not subject.change_with(subject.inputs.unpadded.changed_at(ALL, "keys")).any():
-        return ["mask-inverted"]
-    return found
-
-
-def _with_other_masks(subject: Subject, best: Subject, meaning: Meaning) -> Subject | None:
-    """Return what `with_mask` returns if arguments that may be masks, too, are given; None unless
-    that is less doubtful. For some masks count only if another one is given, which then hides
-    nothing; and a second memory has a mask of its own.
-
-    best: the subject with the mask in its least doubtful form.
-    """
-    call, expressions, doubts = best.call, subject.call.expressions, best.doubts
-    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *expressions)]
-    of_keys = expressions[meaning.roles["keys"][0]]
-    # arguments that are given the keys: others than the first are second memories
-    memories = [name for name, text in expressions.items() if text == of_keys]
-    # text: what the others are given
-    if doubts == DOUBTS["mask-ignored"]:
-        text = filled(WORDS["whole_mask"][1], meaning)  # it hides nothing; [0] is "None"
-    elif doubts in (DOUBTS["padding-mixed"], LEAKS) and len(memories) > 1:
-        text = call.form  # padding still gets through the second memory: its mask is like the first
-    else:
-        return None
-    if not others and len(memories) > 1:
-        # the second memory may have no mask, and no padding: it gets four keys of zeros instead
-        others, text = memories[1:], of_keys.replace("keys", "(0 * keys[:, :4])")
-    if others:
-        with contextlib.suppress(Exception):  # they take another form
-            # this calls this function again, which then finds no other mask
-            together = with_mask(
-                subject.called(expressions={**expressions, **dict.fromkeys(others, text)}), meaning
-            )
-            if together.doubts < doubts:
-                return together
-    return None
 
 
 def _shapes(result: Result) -> list[Any]:

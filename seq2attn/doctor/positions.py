@@ -10,15 +10,11 @@ results.
 import contextlib
 import functools
 import re
-import sys
 from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
-import torch
-
 from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.said import docs_of
+from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
 from seq2attn.doctor.words import POSITIONS, words
@@ -93,56 +89,22 @@ def moved(subject: Subject) -> Found:
 
 def _encodings(subject: Subject) -> frozenset[str]:
     """Return the words for encodings of positions (ENCODED, ROTARY and NEARER, from `words.toml`)
-    that names in an attention contain: names of parameters, and of the parts and functions that a
-    call runs, as what does not run may be switched off.
+    that names in an attention contain: those of parameters and of parts.
 
-    For functions, and the class of the whole module, only words for rotary encodings and for biases
-    such as ALiBi's count, as "position" may mean any position; in names of buffers and the first
-    lines of docstrings, only those for such biases.
+    In the code of its function, and the name of its class, only words for rotary encodings and for
+    biases such as ALiBi's count, as "position" may mean any position; in names of buffers and the
+    first lines of docstrings, only those for such biases.
     """
-    parts = {id(part): name for name, part in subject.module.named_modules()}
-    names = [name for name, _ in subject.module.named_parameters()]  # then those of parts that run
-    told = [name for name, _ in subject.module.named_buffers()]
+    module, told = subject.module, [name for name, _ in subject.module.named_buffers()]
     told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
-    run = [type(subject.module).__name__]  # then the names of functions that run
-
-    def remember(frame: FrameType, event: str, argument: Any) -> None:
-        """Note the name of a function that runs, and those of the part that it is a method of."""
-        run.append(frame.f_code.co_name)
-        part = frame.f_locals.get("self")
-        if parts.get(id(part)):  # a part, and not the whole, whose name in `parts` is ""
-            names.extend([parts[id(part)], type(part).__name__])
-
-    sys.setprofile(remember)
-    try:
-        subject.call(subject.inputs.unpadded)
-    finally:
-        sys.setprofile(None)
+    names = [name for name, _ in module.named_parameters()]
+    for name, part in module.named_modules():
+        names += [name, type(part).__name__] if name else []
+    used = re.findall(r"\w+", source_of(subject.call.attention))
     # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))
-    of_weights = (held | words(*run)) & (ROTARY | NEARER)
+    of_weights = (held | words(type(module).__name__, *used)) & (ROTARY | NEARER)
     return held & ENCODED | of_weights | words(*told) & NEARER
-
-
-def blocks(subject: Subject) -> Found:
-    """The size of blocks, in which keys or queries are visited, changes no result. Sizes with which
-    rows see other keys are left out, as blocks are then meant to limit what a row sees.
-    """
-    for attention, numbers, name, value in _sizes(subject, BLOCKS):
-        by = 0.0
-        for size in (2, 4, subject.length):
-            numbers[name] = size
-            # a new subject each time, as a subject keeps the results that it has computed once
-            other = subject.called(attention=attention)
-            with contextlib.suppress(Exception):  # sizes may have to fit
-                difference = other.difference(other.output(), subject.unmasked.output)
-                if torch.equal(other.seen, subject.seen):
-                    by = max(by, difference)
-        numbers[name] = value  # as it was
-        # where some blocks are selected, the result may rightly depend on their size
-        if by > CLOSE and not _selects(subject):
-            yield "block-size", name, by
-            return
 
 
 def window_size(subject: Subject) -> Found:
@@ -159,13 +121,6 @@ def window_size(subject: Subject) -> Found:
             if most == FEW + 1:
                 yield "window-wide", name, FEW, most
         numbers[name] = value  # as it was
-
-
-def _selects(subject: Subject) -> bool:
-    """Return whether a key that a row sees for some inputs has no weight for others, as where
-    blocks of keys are selected by their scores.
-    """
-    return any(((weights == 0) & subject.seen).any() for weights in subject.unmasked.weights)
 
 
 def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:

@@ -201,9 +201,8 @@ def _work(task: dict[str, Any], folder: str, token: str) -> None:
     """
     import torch
 
-    from seq2attn.doctor.bound import bind, replaced
     from seq2attn.doctor.examine import check_attention
-    from seq2attn.doctor.loading import ending, load_attention
+    from seq2attn.doctor.loading import bind, ending, load_attention, replaced
     from seq2attn.findings.engine import finding
 
     torch.set_num_threads(1)

@@ -98,8 +98,8 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     rest = []
     for name, needed in names.items():
         role = role_of(name)
-        if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
-            role = "lengths"  # as `n_regions` is, beside an argument `regions`
+        if not role and name.startswith(("n_", "num_")):
+            role = "lengths"  # such as `n_regions`
         elif name.lower() in sides:
             role = "side"  # the height or width of an image whose places are given as a sequence
         elif role in ("mask", "count", "weak", ""):

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import B, Inputs
+from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.constructors import LONG
-from seq2attn.doctor.scale import products
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap, unchanged
+from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.doctor.words import GUESSES, words
 from seq2attn.findings.engine import Found
 
@@ -108,7 +107,7 @@ def with_slots(subject: Subject) -> Subject:
     drawn = []
     for seed in (0, 1):
         torch.default_generator.manual_seed(seed)
-        drawn += products(subject)[:1]
+        drawn += subject.run(subject.inputs.unpadded).watch.scores[:1]
     scores, keys = zip(*drawn, strict=True) if drawn else ((), ())  # two of each, or none
     if not scores or torch.equal(*scores) or not torch.equal(*keys):
         return subject
@@ -157,23 +156,19 @@ def batch(subject: Subject) -> Found:
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
             output = subject.output(inputs.changed_at(changed, "query", "keys", "values"))
-            by = subject.differences(output.nan_to_num(), before)[others].max()
+            by = float(subject.differences(output.nan_to_num(), before)[others].max())
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
         in_reverse = subject.output(inputs.each(lambda tensor: tensor.flip(0))).flip(0)
-        by_order = subject.difference(in_reverse.nan_to_num(), before)
-        if by_order > CLOSE:
-            text = f"they are given each other's masks: a row differs by {by_order:.2g}"
-            # without a mask the order did not matter: with one, only masks can be exchanged
-            yield ("batch-place", by_order) if inputs.valid.all() else ("batch", text)
+        if (by := subject.difference(in_reverse.nan_to_num(), before)) > CLOSE:
+            yield "batch", f"in another place, or beside other masks, a row differs by {by:.2g}"
             return
 
 
 def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are (`_mixed`).
-    Without queries, only what pools the keys is examined: `no-query` is a fact, and several learned
-    queries have to differ.
+    Without queries, what pools the keys is no fault, but a fact: `no-query`.
 
     Large inputs may saturate a softmax, so small ones are tried, too, before queries count as
     ignored. Whether rows mix is examined if there is one for each of several queries, and unless
@@ -183,7 +178,6 @@ def queries(subject: Subject) -> Found:
     if inputs.query is None:
         if not subject.is_self:
             yield "no-query"
-            yield from _pooled_alike(subject)
         return
     if max(_of_query(subject, inputs), _of_query(subject, subject.draw_small().unpadded)) < CLOSE:
         yield "query-ignored"
@@ -209,8 +203,7 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
         reach = reach.triu()
     most = float((reach - reach.diag().diag()).max())
     if most > CLOSE:
-        if not _are_normalised(subject, query):
-            yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+        yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
     elif subject.seen.all():  # all rows see all keys: how many queries there are shifts no row
         fewer = inputs._replace(query=query[:, :-1])  # without the last query
         # the first result alone: of another, an axis of heads may be as long as these are queries
@@ -219,36 +212,6 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
             by = subject.difference(output(fewer), output()[:, :-1])
             if by > CLOSE:
                 yield "queries-mixed", by
-
-
-def _pooled_alike(subject: Subject) -> Found:
-    """Without a query argument, several learned queries pool the keys to several rows: the rows
-    differ, also if a parameter is 0 as it was when the module was made. Yield `queries-alike` if
-    they do not.
-    """
-    inputs = subject.inputs.unpadded
-    # "": no parameter is set to 0
-    for name in ("", *subject.zeros) if subject.output_indices else ():
-        with unchanged(subject.module):
-            if name:
-                subject.module.get_parameter(name).zero_()
-            (result, *_), watch = subject.results_and_watch(inputs)
-            other = subject.results(inputs.changed_at(ALL, "keys"))[0]
-        # no result (B, rows, F) of several rows, which are not those of keys
-        if result.dim() != 3 or len(result) != B or result.size(1) in (1, subject.length):
-            return
-        count, scale = result.size(1), TINY * result.abs().max()
-        # keys change nothing, or the rows differ
-        if gap(result, other) < scale or gap(result, result[:, :1]) > scale:
-            continue
-        for weights in (use.weights for use in watch.uses):  # (N, S)
-            is_alike = (weights[:, None] - weights).abs().amax(-1) < TINY  # (N, N)
-            distinct = int((~is_alike.tril(-1).any(1)).sum())  # rows unlike all rows before them
-            # all distinct weights were computed `count` times, so there are as many queries, and
-            # not one whose result is repeated
-            if len(weights) >= count * distinct:
-                yield "queries-alike", count, f" while {name} is 0, as it is at first" * bool(name)
-                return
 
 
 def _compete(subject: Subject) -> bool:
@@ -268,17 +231,6 @@ def _compete(subject: Subject) -> bool:
     return False
 
 
-def _are_normalised(subject: Subject, queries: Tensor) -> bool:
-    """Return whether the queries (B, L, Dq) are the places of an image, and normalised over all of
-    these, so that they rightly mix, as where the style of another image is transferred: 1 added to
-    all of them changes no weight.
-    """
-    raised = subject.run(subject.inputs.unpadded._replace(query=queries + 1))
-    pairs = list(zip(subject.unmasked.weights, raised.weights, strict=True))
-    is_image = "query.mT[:, :, None]" in subject.call.text  # of one row: (B, Dq, 1, L)
-    return is_image and bool(pairs) and all(gap(*pair) < CLOSE for pair in pairs)
-
-
 def _of_query(subject: Subject, inputs: Inputs) -> float:
     """Return by how much other queries change the weights at most, or what is returned if no
     weights were caught: that may follow a query by a residual connection alone.
@@ -288,23 +240,3 @@ def _of_query(subject: Subject, inputs: Inputs) -> float:
     if not (before and after):
         before, after = subject.results(inputs), subject.results(other)
     return max(map(gap, before, after))  # `gap` is the largest difference of two tensors
-
-
-def rows_mixed(subject: Subject) -> Found:
-    """If 1 is added to a row of weights, those of one query in the last use that matters, then one
-    row of the result changes and no other. It may be any row, as where windows are shifted.
-
-    Examined are results with a row for each of several queries. Left out are sorted queries, whose
-    weights may stand in any row, images, and layers that join neighbours, as these may mix rows.
-    """
-    rows, last = subject.unmasked.output.size(1), subject.last_use
-    has_rows = 1 < rows == subject.queries(subject.inputs)
-    may_mix = subject.unmasked.watch.is_sorted or subject.is_image or subject.joins_neighbours
-    if last is None or not has_rows or may_mix:
-        return
-    for row in range(rows):
-        # the two rows of the result that change most
-        most, second = subject.effect_of_weights(last, row=row).amax(0).topk(2).values
-        if second > CLOSE:
-            yield "rows-mixed", float(most)
-            return

@@ -41,7 +41,6 @@ MEANING = re.compile(
     re.IGNORECASE,
 )
 """as in "True for tokens to ignore" """
-UNPACKED = re.compile(r"^ *(\w+(?:, *\w+)+) = (\w+)\.(?:shape|size\(\))(?: *#.*)?$", re.MULTILINE)
 MEANT_BY = re.compile(
     r"(?P<meaning>\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
     r"\b(?:is|are|=+) [`*'\"]*(?P<value>true|false|0|1)\b",
@@ -130,19 +129,6 @@ def documented_by(attention: Any, mask: str) -> tuple[bool | None, str]:
         comments = re.findall(r"^ *# *(.*)", source_of(attention), re.MULTILINE)
         told = documented(mask, "\n".join(comments))
     return told
-
-
-def unpacked(attention: Any) -> str:
-    """Return the shapes of arguments that the function of an attention unpacks before it changes
-    them, as a docstring would, a line for each: "x: (batch, seq, _)" for `batch, seq, _ = x.shape`.
-    """
-    source, lines = source_of(attention), []
-    for found in UNPACKED.finditer(source):
-        axes, name = found.groups()
-        # nothing is assigned to it before
-        if not re.search(rf"\b{name}\b[\w, ]* = ", source[: found.start()]):
-            lines.append(f"{name}: ({axes})")
-    return "\n".join(lines)
 
 
 def source_of(attention: Any) -> str:

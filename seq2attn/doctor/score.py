@@ -6,16 +6,19 @@ it is not the one that the user expects. B counts rows of the batch, H heads, L 
 """
 
 import re
+from collections.abc import Iterator
+from itertools import product
 
 import torch
 from torch import Tensor
 
+from seq2attn.doctor.call import B, arrange, orders_of
 from seq2attn.doctor.said import docs_of
-from seq2attn.doctor.scale import scales
-from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import Subject
+from seq2attn.doctor.scores import Sample, clear_biases, compare, factor_of, match
+from seq2attn.doctor.subject import Subject, gap
 from seq2attn.findings.engine import TEXTS, Found, listed
 
+EVEN = 1e-3  # by which norms of normalised keys may differ
 EQUAL = 0.01  # factors that differ by less, as a share, are equal
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
 DENIED = (
@@ -102,7 +105,7 @@ def _scaled(subject: Subject) -> Found:
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)
-    for factor, width, heads, is_normed in scales(subject):
+    for factor, width, heads, is_normed in _scales(subject):
         known = {"root": width**-0.5}  # factors, by the names of their texts in the catalogue
         # the call does not split queries into heads (by `unflatten`) for it
         if not is_normed and "unflatten" not in subject.call.text:
@@ -128,3 +131,42 @@ def _scaled(subject: Subject) -> Found:
         else:
             yield "scale-factor", text
         return  # after the first layer
+
+
+def _scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
+    """Yield, for each use of weights (B, H, L, S), the factor of q · k before its softmax, the
+    width of q and k, the number of heads, and whether keys are normalised: then any factor may be
+    right. A use whose weights follow from no recorded product is left out.
+
+    The logarithms of the weights of a call without padding (`unmasked`) are compared with the
+    products that were recorded. Removed from both is what the softmax takes away, a number for each
+    query, and what is added at each place alike in all rows of the batch, such as a position bias.
+    """
+    queries, recorded = subject.queries(subject.inputs), subject.unmasked.watch.scores
+    for weights in subject.unmasked.weights:
+        seen = (weights > 0).all(0)  # (H, L, S) keys with weight in all rows of the batch
+        logs = _without_offsets(weights.log(), seen)
+        # which of the products were the scores, and in which order, is not known: all are tried
+        for (scores, keys), order in product(recorded, orders_of(weights.size(1))):
+            if scores.numel() != weights.numel():
+                continue
+            scored = arrange(scores, order, B, queries)  # (B, H, L, S), if this is the order
+            if scored.shape != weights.shape:
+                continue
+            if factor := factor_of(_without_offsets(scored, seen), logs):  # None: no factor fits
+                norms = keys.norm(dim=-1)
+                is_normed = gap(norms / norms.mean(), 1) < EVEN
+                yield factor, keys.size(-1), weights.size(1), is_normed
+                break
+
+
+def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:
+    """Return numbers (B, H, L, S) as (B H, L, S), less their mean over the rows of the batch, and
+    then less that over the keys that are seen; 0 for keys that are not.
+
+    seen: (H, L, S).
+    """
+    numbers = numbers.double().masked_fill(~seen, 0)
+    numbers = numbers - numbers.mean(0)
+    means = numbers.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True).clamp(min=1)
+    return ((numbers - means) * seen).flatten(0, 1)

@@ -7,13 +7,11 @@ that a call gives for an argument. A call is doubtful if another one is likelier
 was meant; 0 doubts are none.
 """
 
-import contextlib
 import copy
 import inspect
-import re
 import traceback
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,47 +26,20 @@ from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
-from seq2attn.doctor.words import FLAGS, role_of, words
+from seq2attn.doctor.words import role_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
 MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
-ENOUGH = 4  # doubtful calls of a layout that are found before the next layout
 Problem = tuple[Call, Meaning, Exception]
 """a call that failed, the first meaning that it had, and what it raised"""
-ROUNDS = 3  # of widths that errors ask for
-ASKED = re.compile(
-    r"multiplied \(\d+x(\d+) and (\d+)x"  # the width that it was given, and the one it needs
-    r"|(?:Expected|expecting embedding dimension of|to have|normalized_shape=\[)"
-    r" ?(?P<wanted>\d+)\b.{0,60}?\bgot (?:input of size\[[\d, ]*?)?(\d+)\b(?!, \d)"
-)
-"""what torch says of a width"""
 
 
-def find_subject(attention: Any, widths: Sequence[Widths], rounds: int = 0) -> Subject:
+def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
-    widths that it takes. If it takes none, the widths are tried that its errors ask for, up to
-    `rounds` times. Raises `Seq2AttnError`, with a call to edit, if no call works.
-    """
-    problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
-    subject = _found(attention, widths, problems)
-    if subject is not None:
-        return subject
-    # the call that came farthest
-    (_, *shapes), problem = max(problems.items(), key=lambda one: _progress(one[1]))
-    asked = [*_widths_asked_for(problem, shapes)]
-    if asked and rounds:
-        return find_subject(attention, asked, rounds - 1)
-    raise _refusal(*max(problems.values(), key=_plainness))
-
-
-def _found(
-    attention: Any, widths: Sequence[Widths], problems: dict[Any, Problem]
-) -> Subject | None:
-    """Return an attention with the call that was found; None if none works. What calls raise is
-    added to `problems`, by the text of the call and the shapes of its inputs.
+    widths that it takes. Raises `Seq2AttnError`, with a call to edit, if no call works.
 
     The first call without doubts is returned at once. One with doubts is put aside while other
     meanings of its group may fit better: if no weights were caught, say, or if another argument may
@@ -78,6 +49,7 @@ def _found(
     # of a module with lazy parameters, which the first call makes, a copy would make other ones
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
+    problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
     put_aside: list[Subject] = []
     taken: Widths | None = None  # those of the calls that work, once one does
     failed = Counter[Widths]()  # how many calls failed
@@ -106,7 +78,9 @@ def _found(
         # the best of a group will do, unless its mask took no form
         if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
             break
-    return _untouched(least_doubtful(put_aside)) if put_aside else None
+    if not put_aside:
+        raise _refusal(*max(problems.values(), key=_plainness))
+    return _untouched(least_doubtful(put_aside))
 
 
 def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
@@ -124,27 +98,6 @@ def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     return replace(subject, doubts=doubts + doubts_of_roles(subject))
 
 
-def _widths_asked_for(problem: Problem, shapes: Sequence[Sequence[int]]) -> Iterator[Widths]:
-    """Yield the widths of query and keys that the error of a call asks for: either the keys, or
-    else the query, as much wider or narrower as the error says. The query alone is changed only if
-    its name tells that it is one.
-
-    shapes: of the call's inputs: of the query, if there is one, then the keys and `valid`.
-    """
-    _, (_, roles, *_), error = problem
-    found = ASKED.search(error_text(error))
-    if found is None:
-        return
-    first, second = (int(one) for one in found.groups() if one)
-    # how much more than it was given; the error names the wanted width first, or last
-    more = first - second if found["wanted"] else second - first
-    of_query, of_keys = shapes[0][-1], shapes[-2][-1]  # without a query, the keys are the first
-    if of_keys + more > 0:
-        yield (of_query if roles["query"] else of_keys + more), of_keys + more
-    if of_query + more > 0 and any(map(role_of, roles["query"])):
-        yield of_query + more, of_keys
-
-
 def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: dict[Any, Problem]
 ) -> Subject | None:
@@ -159,7 +112,6 @@ def _called(
     for calls, inputs in calls_of(attention, meaning):  # for each layout
         shapes = [tensor.shape for tensor in inputs if tensor is not None]
         messages: list[str] = []  # of errors
-        most = len(found) + ENOUGH
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *shapes
             try:
@@ -180,14 +132,12 @@ def _called(
             if not subject.doubts:
                 return subject
             found.append(subject)
-            if len(found) == most:
-                break
+            break  # another layout is likelier to be right than another form
     return least_doubtful(found) if found else None
 
 
 def _working(subject: Subject, meaning: Meaning) -> Subject:
-    """Return a subject with what a few calls show (`observed`); where one call leaves something
-    behind that changes the next, each call will be one of a copy (`is_anew`).
+    """Return a subject with what a few calls show (`observed`).
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
@@ -212,40 +162,18 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             is_told = meaning.names[name] and role_of(name)  # it must be given, and its name tells
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
-    if subject.fresh is not None and not torch.equal(subject.output(inputs), before):
-        # what one call leaves behind must not decide whether another form fits
-        return _untouched(subject).called(is_anew=True)
     return subject
 
 
 def _untouched(subject: Subject) -> Subject:
     """Return a subject without what calls left behind in its module: with a copy of the module that
-    was never called (`fresh`), if it was kept. Its results are computed anew, on that one copy: not
-    on a new copy for each call, as they would be with `is_anew=True`.
+    was never called (`fresh`), if it was kept. Its results are computed anew.
     """
     if subject.fresh is None:
         return subject
     attention = copy.deepcopy(subject.fresh)
-    other = subject.called(attention=attention, is_anew=False)
+    other = subject.called(attention=attention)
     return replace(other, module=module_of(attention))
-
-
-def with_all(subject: Subject) -> Subject:
-    """Return a subject whose call asks for all it can return, such as weights, by True for an
-    argument `need_weights=False`, or a cache. It is returned as it was if there is no such
-    argument, if that call fails, or if it changes the output.
-    """
-    expressions = dict(subject.call.expressions)
-    for name, argument in subject.arguments.items():
-        if argument.default is False and words(name) & FLAGS["asks"]:
-            expressions[name] = "True"
-    if expressions != subject.call.expressions:
-        with contextlib.suppress(Exception):
-            asked = observed(subject.called(expressions=expressions))
-            # the first of the tensors is the output, with what was asked for behind it
-            if torch.equal(asked.results(subject.inputs)[0], subject.results(subject.inputs)[0]):
-                return asked
-    return subject
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:

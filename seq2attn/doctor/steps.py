@@ -29,8 +29,7 @@ EMPTY: tuple[Any, ...] = (None, {})
 
 def decoding(subject: Subject) -> Found:
     """Decoding in steps with a cache, after a prompt and from the first token on, gives what a call
-    with the whole sequence gives: otherwise that is `decoding`, or `decoding-several`, which weighs
-    less, if only steps of several tokens differ.
+    with the whole sequence gives.
 
     Examined is causal attention with one cache, and with no other argument that the call leaves
     out, but flags and masks; `cache-not-examined` says that this is another one.
@@ -44,45 +43,35 @@ def decoding(subject: Subject) -> Found:
             caches.append(name)
         elif name not in (*subject.call.expressions, subject.call.mask):
             others.append(name)
-    if not caches:
-        return
-    by = None  # the three differences; None if decoding fails with each of EMPTY
     if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
             with contextlib.suppress(Exception):  # the cache has another form
-                by = _differences(subject, caches[0], start)
-                break
-    if by is None:
+                if (by := _difference(subject, caches[0], start)) > CLOSE:
+                    yield "decoding", caches[0], by
+                return
+    if caches:
         yield "cache-not-examined", ", ".join(caches)
-    elif max(by[1:]) > CLOSE:
-        yield "decoding", caches[0], max(by[1:])
-    elif by[0] > CLOSE:
-        yield "decoding-several", caches[0], by[0]
 
 
-def _differences(subject: Subject, cache: str, start: Any) -> list[float]:
+def _difference(subject: Subject, cache: str, start: Any) -> float:
     """Return how much the output of steps differs from that of the whole sequence, as a share of
-    its largest number, in three cases: after a prompt of PROMPT tokens all others in one step;
-    after it the others one by one; and all tokens one by one. Raises what a call raises.
-
-    The first is 0 if a step of several tokens fails, as a step may take one token only. If such a
-    step masks some weights, it is meant to take several: then the second difference is at least as
-    large as the first.
+    its largest number: with PROMPT tokens in the first step, and with one, if all other steps have
+    one. Raises what a call raises. After a prompt, all others in one step count, too, if that step
+    masks some weights, and so is meant for several tokens.
 
     cache: the name of its argument. start: what is given for it in the first step.
     """
     length = subject.length
-    rest = length - PROMPT
     whole = _joined(subject, cache, start, [length])
-    gaps = [0.0]
-    for lengths in ([PROMPT, *[1] * rest], [1] * length):
-        gaps.append(gap(whole, _joined(subject, cache, start, lengths)))
+    rest = length - PROMPT
+    firsts = ([PROMPT, *[1] * rest], [1] * length)
+    by = max(gap(whole, _joined(subject, cache, start, lengths)) for lengths in firsts)
     watch = Watch(length, rest)  # records weights over all keys: those of the second step
     with contextlib.suppress(Exception), watch:
-        gaps[0] = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
+        several = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
         if any((use.weights == 0).any() for use in watch.uses):
-            gaps[1] = max(gaps[:2])
-    return [one / float(whole.abs().max()) for one in gaps]
+            by = max(by, several)
+    return by / float(whole.abs().max())
 
 
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
@@ -95,10 +84,13 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     cache: the name of its argument.
     """
     texts = {name: text for name, text in subject.call.expressions.items() if name != cache}
+    # such as `use_cache=False`
+    flags = [name for name, one in subject.arguments.items() if one.default is False]
+    asks = {name: True for name in flags if words(name) & CACHES}
     # left: the cache that the step before left; first: the first place of the step
     inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
     for keys in torch.split(inputs.keys, [*lengths], dim=1):
-        attention = functools.partial(subject.call.attention, **{cache: left})
+        attention = functools.partial(subject.call.attention, **{cache: left}, **asks)
         step = inputs._replace(keys=keys, valid=inputs.valid[:, : keys.size(1)])
         placed = {name: _from(name, text, first) for name, text in texts.items()}
         result = replace(subject.call, attention=attention, expressions=placed)(step)

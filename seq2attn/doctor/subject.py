@@ -67,8 +67,6 @@ class Subject:
     """indices of the returned tensors that make the output, as no weights and no inputs do"""
     weight_indices: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
-    zeros: Sequence[str] = ()
-    """parameters of layers that were 0 before it was prepared for this"""
     call_findings: Sequence[tuple[str, Any]] = ()
     """findings, with their evidence, of the search for its call"""
     doubts: float = 0

@@ -8,21 +8,20 @@ order. Differences of outputs are shares of their largest number; `gap` is the l
 two tensors. CLOSE is what rounding may make of equal results, TINY is less.
 """
 
-import contextlib
 import re
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import ORDERS, B, Inputs, arrange
+from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.said import docs_of, source_of
+from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
-from seq2attn.doctor.words import ROLES, SOURCES, role_of, words
+from seq2attn.doctor.words import words
 from seq2attn.findings.engine import Found
 
-KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
@@ -32,10 +31,6 @@ ANY_SUM = (
     r"|(not |un)normali[sz]ed|local activation"
 )
 """words of a docstring on weights that need not sum to 1"""
-PROMISED = r"(?i)\breturn[^.]*(weights|probabilit|distribution)"
-UNPROMISED = r"(?i)score|logit|energ|normali[sz]|log\b|before"
-RETURNED = r"(?m)^ *return\b.*, *\w*(weights|probs|probabilities|distribution)\)?$"
-"""what promises that weights are returned"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -81,8 +76,6 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         # a key without weight in all rows of the batch changes the result: the softmax includes it
         return "mask-after-softmax"
-    if any(_is_added(subject, use) for use in range(len(subject.unmasked.uses))):
-        return "added-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # between rows of a head: where heads mix their weights, these may have any sum, but the same in
     # all rows of a head
@@ -100,21 +93,6 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     return "axis" if min(others) < EXACT else "sums"
 
 
-def _is_added(subject: Subject, use: int) -> bool:
-    """Return whether the weights of a use, given by its index, are the sum of what a softmax
-    returned and of something that is the same in all rows of the batch, as a bias of positions is.
-    """
-    weights, watch = subject.unmasked.uses[use].weights, subject.unmasked.watch  # (N, S)
-    for _, shares in watch.softmaxes:
-        if shares.size(-1) == subject.length and shares.numel() == weights.numel():
-            added = weights - shares.reshape(weights.shape)  # (N, S)
-            order = subject.orders[use] or ORDERS[0]
-            rows = arrange(added, order, B, subject.queries(subject.inputs))  # (B, H, L, S)
-            if gap(rows, rows[:1]) < TINY < EXACT < rows.abs().max():
-                return True
-    return False
-
-
 def _needs_no_softmax(subject: Subject) -> bool:
     """Return whether the name, the docstring or the class of a part says that weights are not the
     result of a softmax, or need not sum to 1, as in linear attention.
@@ -129,17 +107,10 @@ def _needs_no_softmax(subject: Subject) -> bool:
 def used(subject: Subject) -> Found:
     """The result follows from the weights that were caught, all heads of them, and from what they
     average. At most one finding is yielded: `no-context` if there is no result beside weights,
-    `tokens-apart` if no token follows another one, `unused-weights` if a head changes nothing, or
-    what `_averaged` finds.
+    `unused-weights` if a head changes nothing, or what `_averaged` finds.
     """
     if not subject.output_indices:
         yield "no-context"
-        return
-    # it is given nothing else that could close places
-    is_alone = len(subject.call.expressions) == 1 and not subject.has_mask
-    is_told = re.search("(?i)attention", subject.docs)  # it is not a layer of another kind
-    if is_alone and is_told and not subject.unmasked.weights and subject.keeps_tokens_apart:
-        yield "tokens-apart"
         return
     is_pooled = subject.inputs.query is None and not subject.is_self
     last = subject.last_use  # an index into uses, and into weights: it is None if these differ
@@ -156,28 +127,10 @@ def used(subject: Subject) -> Found:
         yield from _averaged(subject)
 
 
-def sources(subject: Subject) -> Found:
-    """An optional argument with the name of a source, such as `context=None`, changes the result
-    when it is given: it may be what is attended to.
-    """
-    expressions = subject.call.expressions
-    text = next((text for text in expressions.values() if "keys" in text), "")
-    for name, argument in subject.arguments.items():
-        is_source = role_of(name) == "keys" or (role_of(name) == "weak" and words(name) & SOURCES)
-        if is_source and argument.default is None and name not in expressions:
-            # in the layout of the keys, with other numbers: a call makes `values` of the keys
-            other = subject.called(
-                expressions={**expressions, name: text.replace("keys", "values")}
-            )
-            with contextlib.suppress(Exception):  # it takes another form
-                if subject.difference(other.output(), subject.unmasked.output) < TINY:
-                    yield "source-ignored", name
-
-
 def _averaged(subject: Subject) -> Found:
     """Yield what is wrong with the values that the weights multiply: other keys do not change them,
-    they are the keys although others are given, or weights follow from them. Or yield `bypass`
-    if keys also reach the result by another way than the weighted average.
+    or they are the keys although others are given. Or yield `bypass` if keys also reach the result
+    by another way than the weighted average.
     """
     inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
     if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
@@ -190,13 +143,6 @@ def _averaged(subject: Subject) -> Found:
         if subject.change_with(other_values).max() < TINY:
             # if weights multiply anything, it follows from the keys alone
             yield "keys-as-values" if uses else "values-ignored"
-            return
-        # where arguments are named as keys and as values, weights do not follow from the values
-        named = words(*subject.call.expressions)
-        before, after = subject.unmasked.weights[:1], subject.run(other_values).weights[:1]
-        is_told = named & KEYS and named & ROLES["values"]
-        if is_told and before and gap(before[0], after[0]) > CLOSE:
-            yield "values-as-keys"
             return
     other_keys = inputs.changed_at(ALL, "keys")
     # not strict, as other keys may lead to another number of uses
@@ -251,23 +197,10 @@ def residual(subject: Subject) -> Found:
         yield "residual"
 
 
-def normed(subject: Subject) -> Found:
-    """If self-attention adds a residual connection to the average, it adds the input itself. Yield
-    `residual-normed` if it adds what a norm made of it, so that the input's size does not matter.
-    """
-    inputs = subject.inputs.unpadded
-    if not subject.is_self or subject.last_use is None or not subject.output_indices:
-        return
-    # keys pass by the average, and keys of twice the size change nothing
-    if _passes_by(subject) and subject.change_with(inputs.times(2)).max() < CLOSE:
-        yield "residual-normed"
-
-
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads, with a mask
     as without. It is a fact, `other-returned`, that something else of their shape is returned, and
-    a mistake, `other-weights-returned`, if that are weights, or weights are promised. That they are
-    returned as logarithms is another fact.
+    a mistake, `other-weights-returned`, if that are weights. Logarithms of them are another fact.
     """
     for index in subject.weight_indices[:1]:
         if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
@@ -289,18 +222,8 @@ def returned(subject: Subject) -> Found:
             return
         totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
         are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
-        # of several that have the shape of weights, it is not known which one is promised
-        is_wrong = are_weights or (len(subject.weight_indices) == 1 and _are_promised(subject))
-        yield "other-weights-returned" if is_wrong else "other-returned", by
+        yield "other-weights-returned" if are_weights else "other-returned", by
         return
-
-
-def _are_promised(subject: Subject) -> bool:
-    """Return whether the docstring says that weights are returned, and nothing of scores, or a
-    `return` in the source ends in a variable with such a name, as in `return context, weights`.
-    """
-    is_said = re.search(PROMISED, subject.docs) and not re.search(UNPROMISED, subject.docs)
-    return bool(is_said or re.search(RETURNED, source_of(subject.call.attention)))
 
 
 def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
@@ -316,3 +239,46 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
             if one.shape == returned.shape:
                 gaps.append(gap(one, returned))
     return min(gaps, default=0.0)
+
+
+# ---- heads ----
+
+
+def shared(subject: Subject) -> Found:
+    """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
+    as many pairs of heads share values as share keys, but other pairs.
+
+    Which product of queries and keys belongs to which use of weights and values is not known, so
+    each is compared with each; with another number of pairs, it belongs to another use.
+    """
+    watch = subject.unmasked.watch
+    for use, (_, keys) in product(watch.uses, watch.scores):
+        of_keys, of_values = map(_alike, (keys, use.values))  # pairs of heads, (N, N)
+        if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
+            yield "heads-crossed"
+            return
+
+
+def normalised(subject: Subject) -> Found:
+    """Keys are normalised over their features, if at all, and not over the heads."""
+    for _, keys in subject.unmasked.watch.scores:
+        # not (B H, S, D), or with one head alone
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
+            continue
+        # (B, H, S, D): rows of the batch may come before heads, or heads before rows
+        sizes = keys.shape[1:]
+        for heads in (keys.reshape(B, -1, *sizes), keys.reshape(-1, B, *sizes).transpose(0, 1)):
+            squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
+            # but if the keys themselves are all equal, they are even weights that multiply values.
+            # `gap` is the largest difference
+            if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
+                yield "heads-normalised"
+                return
+
+
+def _alike(heads: Tensor) -> Tensor:
+    """Return (N, N) which heads hold the same numbers, N counting heads of all rows of the batch.
+
+    heads: (N, S, D).
+    """
+    return (heads[:, None] == heads).flatten(2).all(2)

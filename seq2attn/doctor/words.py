@@ -30,8 +30,7 @@ ROLES, GUESSES, FLAGS, POSITIONS = (
     OF_NUMBERS,
     PADDED,
 ) = (set(words.split()) for words in WORDS["words"].values())
-OF_LENGTHS = {*WORDS["of_lengths"], *WORDS["column_of_lengths"]}
-PLACED = inspect.Parameter.POSITIONAL_ONLY
+OF_LENGTHS = {*WORDS["of_lengths"]}
 
 
 def required(function: Any) -> dict[str, bool]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 from seq2attn.text import quoted
 
 if TYPE_CHECKING:

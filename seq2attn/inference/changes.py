@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError, is_number
 from seq2attn.model.interface import Model

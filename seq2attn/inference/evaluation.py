@@ -18,9 +18,9 @@ from seq2attn.inference.answer import Answer
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.hooks import of_strings
 from seq2attn.parts import RANDOM
-from seq2attn.results.edits import align
+from seq2attn.results.answers import PairAnswer, align
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import PairAnswer, Row, rows_of
+from seq2attn.results.metrics import Row, rows_of
 from seq2attn.results.statistics import Estimate, bootstrap, effective_count
 
 BLOCK = 1000  # examples drawn together at most

@@ -12,10 +12,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch, encoder_input, make_batch
-from seq2attn.data.padding import pad_rows
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import pad_pairs
+from seq2attn.data.batches import Batch, Examples, encoder_input, make_batch, pad_pairs, pad_rows
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
@@ -33,6 +31,7 @@ from seq2attn.inference.decoding import (
 )
 from seq2attn.model.hooks import Rank, hooked_places, of_strings
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.options import composed
 from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 
@@ -105,7 +104,7 @@ class Predictor:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
         vocabulary = self.task.source_vocabulary
         text = self.task.source(text)
-        return vocabulary.normalised(text), vocabulary.encode(text)
+        return composed(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
         """Yield the answers to a stream of texts, in order. It is read and decoded a block at a

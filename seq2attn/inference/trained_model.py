@@ -12,6 +12,7 @@ import numpy as np
 from seq2attn.build import build_model, build_task
 from seq2attn.config import Config
 from seq2attn.config.schema import parse_families, parse_lengths
+from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
@@ -206,12 +207,12 @@ class TrainedModel:
                 "opens",
                 hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
             )
-        file = task.load_pairs(data)
+        file = load_pairs(Path(data), task.form)
         if per not in PER:
             raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
         results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
         # how many malformed lines each file has: those of training, and this one
-        left_out = {**task.left_out, **file.left_out}
+        left_out = {**task.left_out, **left_out_of([file.record])}
         return replace(results, data={**file.record, "per": per}, left_out=left_out or None)
 
     def __repr__(self) -> str:

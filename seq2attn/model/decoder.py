@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 from seq2attn.data.vocabulary import UNK
 from seq2attn.model.attention import Attends, Memory
 from seq2attn.model.cells import Cell, Cells, State

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import valid_mask
 from seq2attn.model.attention import AttentionPoints
 from seq2attn.model.interface import Decoded, Model, at_least_float32
 from seq2attn.model.normalisers import masked_softmax

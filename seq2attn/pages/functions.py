@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.data.tasks import StringTask
+from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import EOS, PAD, SOS, SPECIAL, Vocabulary
 from seq2attn.inference.changes import set_weights
 from seq2attn.inference.predictor import Predictor, output_bound

@@ -22,7 +22,8 @@ from torch import Tensor
 from seq2attn.build import build_model, load_task
 from seq2attn.colours import weight_colour
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
-from seq2attn.data.tasks import StringTask, Task
+from seq2attn.data.tasks import Task
+from seq2attn.data.tasks.strings import StringTask
 from seq2attn.display.console import say
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError

@@ -26,7 +26,7 @@ from seq2attn.plotting.figures import (
     curves_figure,
     svg,
 )
-from seq2attn.results.tables import side_by_side
+from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
 from seq2attn.text import first_of
 
@@ -202,7 +202,9 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     # a table of error rates, if a run is on a file of pairs; and one by length
     *rates, lengths = side_by_side(results)
-    title = f"{lengths.title}; {'; '.join(sources)}"
+    # of a single run, the title of the table is its name, which is in `sources`
+    headings = [lengths.title, *sources] if len(sources) > 1 else sources
+    title = "; ".join(headings)
     # without notes: those are for a command line, or say what the figure says, too
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import Dim, ExportedProgram
 
-from seq2attn.data.tasks import StringTask
+from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import measuring

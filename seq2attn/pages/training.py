@@ -21,9 +21,8 @@ from torch.optim.adamw import adamw
 
 from seq2attn.build import build_losses, build_model
 from seq2attn.config.schema import Config
-from seq2attn.data.batches import drop_words, generator, make_batch
-from seq2attn.data.padding import valid_mask
-from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.batches import Examples, drop_words, generator, make_batch, valid_mask
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.hooks import Rank, named_hooks

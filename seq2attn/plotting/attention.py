@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from seq2attn.colours import COLOUR_MAP, ORANGE
 from seq2attn.display.signs import explain_signs, isolate_direction, sign
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.maps import LARGEST_SIDE, AttentionMap
+from seq2attn.results.answers import LARGEST_SIDE, AttentionMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from seq2attn.colours import weight_colour
 from seq2attn.display.signs import explain_signs, isolate_direction, sign
-from seq2attn.results.maps import AttentionMap
+from seq2attn.results.answers import AttentionMap
 
 if TYPE_CHECKING:
     from rich.console import Console

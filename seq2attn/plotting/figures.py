@@ -19,7 +19,7 @@ from seq2attn.colours import SERIES_COLOURS, lighten, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 from seq2attn.text import character_name, first_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Column, Number, Table, Tabular, text_of
+from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
-from seq2attn.results.edits import Edit
-from seq2attn.results.metrics import METRICS, Metric
-from seq2attn.results.rows import FamilyLength, PairAnswer, Row, worst_place
+from seq2attn.results.answers import Edit, PairAnswer
+from seq2attn.results.metrics import METRICS, Place, Row, worst_note
 from seq2attn.results.statistics import Estimate, effective_count, paired_difference, sign_flips
 from seq2attn.text import left_out_notes, quoted
 
@@ -31,10 +30,10 @@ class Paired(NamedTuple):
     only_a: int
     """words that only A has right"""
     only_b: int
-    p: float
-    """the two-sided p-value of `sign_flips` over sources"""
     difference: Estimate
     """how much higher A's error rate is, with its 95 % interval"""
+    p: float
+    """the two-sided p-value of `sign_flips` over sources"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,21 +66,18 @@ class Evaluation(Tabular):
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):
             raise ValueError("it has no rows, or two of the same metric, family and length")
-        if self.parameters is not None and "total" not in self.parameters:
-            raise ValueError("the parameters lack their total")
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str | None], Row]:
-        return {(row.metric, row.length, row.family): row for row in self.rows}
+    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+        return {(row.metric, row.length, row.family or RANDOM): row for row in self.rows}
 
     def get(
         self, metric: str, length: int | None = None, family: str | None = RANDOM
     ) -> Row | None:
         """Return the row of a metric at a length, or of all words (length None); None if it was not
-        measured. family: of strings that a task draws.
+        measured. family: of strings that a task draws; None for words.
         """
-        of_words = self.rows[0].family is None
-        return self._by_key.get((metric, length, None if of_words else family))
+        return self._by_key.get((metric, length, family or RANDOM))
 
     def completed(self, other: Evaluation) -> Evaluation:
         """Return this evaluation with the rows that only the other has: first those of all words,
@@ -95,21 +91,14 @@ class Evaluation(Tabular):
         return [row for row in self.rows if row.metric == metric and row.length is not None]
 
     @property
-    def metrics(self) -> list[Metric]:
-        """The metrics that were measured, in the order of `METRICS`."""
-        measured = {row.metric for row in self.rows}
-        return [metric for metric in METRICS.values() if metric.name in measured]
-
-    @property
-    def places(self) -> list[FamilyLength]:
+    def places(self) -> list[Place]:
         """The families and lengths that were measured, in order."""
-        places = [(row.family, row.length) for row in self.rows if row.length is not None]
-        return list(dict.fromkeys(places))
+        return list(dict.fromkeys(row.place for row in self.rows if row.length is not None))
 
     @property
     def lengths(self) -> list[int]:
         """The lengths that were measured, ascending."""
-        return sorted({length for _, length in self.places})
+        return sorted({row.length for row in self.rows if row.length is not None})
 
     @property
     def families(self) -> list[str | None]:
@@ -133,26 +122,22 @@ class Evaluation(Tabular):
         rows = self.by_length(metric)
         return [row for row in rows if row.trained] or rows
 
-    def worst_family(self) -> Row | None:
-        """Return the row of `worst_place` by exact match."""
-        rows = self.by_length("exact_match")
-        # (0 never occurs: these rows have a length)
-        worst = worst_place({(row.family, row.length or 0): row.value for row in rows})
-        return worst and self.get("exact_match", worst[1], worst[0])
-
     def summary(self) -> dict[str, float]:
         """Return what status.json records, by name: of a file of pairs the error rates and the
         loss; of strings that a task draws exact match, of the worst trained length and on average
         over these, and the entropy of attention. What was not measured is left out.
         """
         if self.get("wer"):
-            summary = {name: self.mean(name) for name in ("wer", "ser")}
-            summary["dev_loss"] = self.mean("loss")
+            metrics = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}
+            summary = {}
         else:
+            metrics = {"exact_match_mean": "exact_match", "attention_entropy": "entropy"}
             summary = {"exact_match_worst": self.lowest().value}
-            summary["exact_match_mean"] = self.mean("exact_match")
-            summary["attention_entropy"] = self.mean("entropy")
-        return {name: value for name, value in summary.items() if value is not None}
+        for name, metric in metrics.items():
+            value = self.mean(metric)
+            if value is not None:
+                summary[name] = value
+        return summary
 
     def describe(self) -> str:
         """Return the summary as a few words."""
@@ -172,15 +157,9 @@ class Evaluation(Tabular):
         """How many words of a file of pairs count, with `per="token"` its lines."""
         return sum(answer.words for answer in self.answers)
 
-    @property
-    def counted(self) -> str:
-        """`words` with their unit, such as `100 words`."""
-        per = (self.data or {}).get("per")
-        return f"{self.words:,} {'tokens' if per == 'token' else 'words'}"
-
     def errors(self) -> list[PairAnswer]:
-        """Return the wrong answers, for reading: those with few edits first; of equally many, the
-        most frequent edits first, and answers with the same edits together.
+        """Return the wrong answers, for reading: those with few edits first, and answers with the
+        same edits together.
 
         Raises `Seq2AttnError` if some answers were wrong, but were not kept.
         """
@@ -189,12 +168,7 @@ class Evaluation(Tabular):
                 "the wrong answers were not kept", hint="Keep them: evaluate(..., errors=True)"
             )
         wrong = [answer for answer in self.answers if not answer.is_right]
-        counts = Counter(answer.edits for answer in wrong)
-
-        def position(answer: PairAnswer) -> tuple[object, ...]:
-            return len(answer.edits), -counts[answer.edits], answer.edits, answer.source
-
-        return sorted(wrong, key=position)
+        return sorted(wrong, key=lambda answer: (len(answer.edits), answer.edits, answer.source))
 
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
@@ -206,40 +180,31 @@ class Evaluation(Tabular):
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
         """
-        pairs = list(self._pairs(other))
-        # for each source, in words: above 0 if only A has it right, below 0 if only B has; both
-        # count it as equally many words, or `_pairs` raises
-        differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
-        only_a = sum(difference for difference in differences if difference > 0)
-        only_b = -sum(difference for difference in differences if difference < 0)
-        words = [a.words for a, _ in pairs]
-        count = effective_count(words)
-        scale = count / sum(words)
-        difference = paired_difference(only_a * scale, only_b * scale, count)
-        return Paired(only_a, only_b, sign_flips(differences), difference)
-
-    def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
-        """Yield the answers of this evaluation, A, and of the other, B, to each source. Raises
-        `Seq2AttnError` if the two do not have the same sources, with the same right answers, that
-        count as equally many words.
-        """
         if not (self.get("wer") and other.get("wer")):
             raise Seq2AttnError("only evaluations on a file of pairs can be paired")
-        mine = {answer.source: answer for answer in self.answers}
-        theirs = {answer.source: answer for answer in other.answers}
-        for source in {**mine, **theirs}:
-            a, b = mine.get(source), theirs.get(source)
+        of_a = {answer.source: answer for answer in self.answers}
+        of_b = {answer.source: answer for answer in other.answers}
+        words = []
+        differences = []  # of each source, in words; below 0 if only B has it right
+        for source in {**of_a, **of_b}:
+            a, b = of_a.get(source), of_b.get(source)
             if a is None or b is None:
                 raise _not_paired(f"only {'B' if a is None else 'A'} has {quoted(source)}")
             if a.rights != b.rights:
-                right = f"{len(a.rights)} for A and {len(b.rights)} for B"
-                if len(a.rights) == len(b.rights):  # then each has an answer that the other lacks
-                    only_a, only_b = min(a.rights - b.rights), min(b.rights - a.rights)
-                    right = f"{quoted(only_a)} for A and {quoted(only_b)} for B"
-                raise _not_paired(f"the right answers to {quoted(source)} are {right}")
+                mine, theirs = quoted(sorted(a.rights)), quoted(sorted(b.rights))
+                raise _not_paired(
+                    f"the right answers to {quoted(source)} are {mine} for A and {theirs} for B"
+                )
             if a.words != b.words:
                 raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")
-            yield a, b
+            words.append(a.words)
+            differences.append(a.words * (a.is_right - b.is_right))
+        only_a = sum(difference for difference in differences if difference > 0)
+        only_b = only_a - sum(differences)
+        count = effective_count(words)
+        scale = count / sum(words)
+        difference = paired_difference(only_a * scale, only_b * scale, count)
+        return Paired(only_a, only_b, difference, sign_flips(differences))
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""
@@ -252,18 +217,9 @@ class Evaluation(Tabular):
         known = {name: value for name, value in asdict(self).items() if value not in (None, ())}
         return {"run": run, **known}
 
-    def tables(self, title: str = "") -> list[Table]:
-        """Return tables for people: exact match by family and length, if there is a family of
-        strings beside `random`; otherwise all metrics by length, and before them, for a file of
-        pairs, its error rates.
-
-        title: what was measured.
-        """
-        if set(self.families) - {RANDOM, None}:
-            return [_family_table(self, title)]
-        if self.get("wer"):
-            return [_rate_table(self, title), _length_table(self)]
-        return [_length_table(self, title)]
+    def tables(self) -> list[Table]:
+        """Return the tables of `side_by_side`, of this evaluation alone."""
+        return side_by_side({"": self})
 
 
 def _not_paired(difference: str) -> Seq2AttnError:
@@ -276,84 +232,84 @@ def _not_paired(difference: str) -> Seq2AttnError:
 # ---- tables for people ----
 
 
-def _length_table(evaluation: Evaluation, title: str = "") -> Table:
-    """Return a table with a row for each length, and a column for each metric that has a heading
-    and is measured by length.
+def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
+    """Return tables of evaluations, by the name of their run: of pairs the error rates, a row for
+    each run; and a row for each family of strings and length, with every metric of a single run, or
+    the exact match of several.
     """
-    exact_match = evaluation.by_length("exact_match")
-    columns = [Number("length")]
-    metrics = []
-    for metric in evaluation.metrics:
-        if metric.heading and not metric.of_file:  # a metric of a whole file is one number
-            # where the terminal is too narrow for all, exact match stays
-            columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
-            metrics.append(metric.name)
-    rows = []
-    for row in exact_match:
-        cells = [evaluation.get(metric, row.length) for metric in metrics]
-        rows.append([length_label(row), *cells])
-    return Table(columns, rows, title, untrained_note(exact_match))
+    tables = []
+    if of_files := {name: one for name, one in evaluations.items() if one.get("wer")}:
+        tables.append(_rates_table(of_files))
+    if len(evaluations) > 1:
+        return [*tables, length_table(evaluations, ["--json has every measure"])]
+    ((name, one),) = evaluations.items()
+    columns = []
+    for metric in METRICS.values():
+        if metric.heading and one.by_length(metric.name):
+            columns.append((metric.heading, one, metric.name))
+    notes = worst_note({row.place: row.value for row in one.by_length("exact_match")})
+    return [*tables, _by_length(columns, name, notes)]
 
 
-def _family_table(evaluation: Evaluation, title: str) -> Table:
-    """Return a table of exact match: a row for each family of strings, a column for each length;
-    `(worst)` marks the family of `worst_place`.
+def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str]) -> Table:
+    """Return exact match: a column for each evaluation, by the name of its run, and a row for each
+    family and length that any of them has. notes: lines below the table.
     """
-    exact_match = evaluation.by_length("exact_match")
-    headings = {row.length: length_label(row) for row in exact_match}  # alike in every family
-    columns = [Column("exact match")]
-    for length in evaluation.lengths:
-        columns.append(Number(headings[length]))
-    worst = evaluation.worst_family()
-    rows = []
-    for family in evaluation.families:
-        is_worst = worst is not None and family == worst.family
-        cells: list[object] = [f"{family} (worst)" if is_worst else family]
-        for length in evaluation.lengths:
-            row = evaluation.get("exact_match", length, family)
-            cells.append(row and row.value)  # None: this family was not measured at this length
-        rows.append(cells)
-    notes = [*untrained_note(exact_match), "--json has every measure with its intervals"]
-    if worst is not None:
-        notes.insert(0, f"worst: {worst.family} at length {worst.length}, {text_of(worst)}")
-    return Table(columns, rows, title, notes)
+    columns = [(name, one, "exact_match") for name, one in evaluations.items()]
+    return _by_length(columns, "exact match", [*notes, *lines_left_out(evaluations.values())])
 
 
-def _rate_table(evaluation: Evaluation, title: str) -> Table:
-    """Return a table of the error rates of all words of a file; its notes list the `MAX_EDITS`
-    most frequent edits.
+def _by_length(
+    columns: Sequence[tuple[str, Evaluation, str]], title: str, notes: Sequence[str]
+) -> Table:
+    """Return a table with a row for each family of strings and length.
 
-    title: what was measured, such as the name of a run; may be empty.
+    columns: the heading of each, and a metric of an evaluation, by its name.
     """
+    places: dict[Place, Row] = {}
+    for _, one, metric in columns:
+        for row in one.by_length(metric):
+            places.setdefault(row.place, row)
     rows = []
-    for metric in evaluation.metrics:
-        if metric.heading and metric.of_file:
-            rows.append((metric.heading, evaluation.get(metric.name)))
-    measured = title or "pairs"
-    if title and evaluation.data:
-        measured = f"{title} on {evaluation.data['name']}"
+    # by length; families of one length stay in their order
+    for row in sorted(places.values(), key=lambda row: row.length or 0):
+        cells = [one.get(metric, row.length, row.family) for _, one, metric in columns]
+        rows.append([f"{row.length}{'' if row.trained else '*'}", row.family, *cells])
+    # without a heading, only programs see the column of the only family
+    family = "family" if len({family for family, _ in places}) > 1 else ""
+    headings = [Number("length"), Column(family)]
+    for heading, _, metric in columns:
+        # where the terminal is too narrow for all, exact match stays
+        headings.append(Column(heading, optional=metric != "exact_match"))
+    if not all(row.trained for row in places.values()):
+        notes = ["* never seen in training", *notes]
+    return Table(headings, rows, title, notes)
+
+
+def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    """Return the error rates of evaluations on files of pairs, a row for each run; of a single one,
+    a note lists its `MAX_EDITS` most frequent edits.
+    """
+    columns = [Column("run"), Number("n")]  # words, or with `per="token"` lines
+    metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
+    for metric in metrics:
+        heading = f"{metric.name.upper().replace('_', ' ')}, %"
+        columns.append(Column(heading, form=".1%", optional=metric.name != "wer"))
+    rows = []
+    for name, one in evaluations.items():
+        rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
+    files = {one.data["name"] for one in evaluations.values() if one.data}
+    notes = lines_left_out(evaluations.values())
     edits = Counter[Edit]()
-    for answer in evaluation.answers:
-        for edit in answer.edits:
-            edits[edit] += answer.words  # so many words of the file have this answer
-    common = edits.most_common(MAX_EDITS)
-    counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
-    notes = lines_left_out([evaluation])
+    if len(evaluations) == 1:
+        for answer in one.answers:
+            for edit in answer.edits:
+                edits[edit] += answer.words  # so many words of the file have this answer
+    counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
-    columns = [Column("rate"), Column("%", form=".1%")]
-    return Table(columns, rows, f"{measured}: {evaluation.counted}", notes)
-
-
-def length_label(row: Row) -> str:
-    """Return the length of a row, with an asterisk if it was not trained."""
-    return f"{row.length}{'' if row.trained else '*'}"
-
-
-def untrained_note(rows: Iterable[Row]) -> list[str]:
-    """Return what the asterisk of a row means, if a row has one."""
-    return [] if all(row.trained for row in rows) else ["* never seen in training"]
+    return Table(columns, rows, f"error rates on {', '.join(sorted(files))}", notes)
 
 
 def lines_left_out(evaluations: Iterable[Evaluation]) -> list[str]:

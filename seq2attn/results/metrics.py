@@ -1,8 +1,18 @@
-"""The metrics of an evaluation. A new metric is declared here, computed in `evaluation`, and shown
-by tables, comparisons and messages without further changes. Imports no torch.
+"""The metrics of an evaluation, and rows of numbers that were measured. A new metric is declared
+here, computed in `inference/evaluation.py`, and shown by tables, comparisons and messages without
+further changes. Imports no torch.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from pydantic import PositiveInt
+
+from seq2attn.parts import FAMILIES, RANDOM
+from seq2attn.results.statistics import Estimate, share
 
 
 @dataclass(frozen=True)
@@ -92,3 +102,88 @@ _ALL = (
     ),
 )
 METRICS = {metric.name: metric for metric in _ALL}
+
+Place = tuple[str | None, int | None]
+"""a family of strings (None: the words of a file) and their length (None: words of any length)"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of the strings of a family and length, or of all words of a file, with a 95 %
+    interval over strings.
+    """
+
+    family: Literal[tuple(FAMILIES.names())] | None  # type: ignore[valid-type]
+    """of the strings; None for the words of a file"""
+    length: PositiveInt | None
+    """characters of each source; None: words of any length"""
+    metric: Literal[tuple(METRICS)]  # type: ignore[valid-type]
+    value: float
+    low: float | None
+    """the ends of the interval; None for a metric that has none"""
+    high: float | None
+    samples: PositiveInt
+    """strings or words measured"""
+    trained: bool
+    """True if sources of this length occur in training"""
+
+    @property
+    def place(self) -> Place:
+        """The family and the length."""
+        return self.family, self.length
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless 0 <= low <= value <= high <= the metric's largest value."""
+        largest = METRICS[self.metric].largest
+        # (without an interval, 0 and the largest value stand for its ends)
+        low = self.low or 0.0
+        high = largest if self.high is None else self.high
+        if not 0 <= low <= self.value <= high <= largest:
+            raise ValueError(
+                f"{self.metric}: {self.value} in [{low}, {high}], not from 0 to {largest:g}"
+            )
+
+
+def rows_of(
+    measured: Mapping[str, Estimate | float],
+    samples: int,
+    *,
+    length: int | None,
+    trained: bool,
+    family: str | None = RANDOM,
+    independent: float | None = None,
+) -> list[Row]:
+    """Return a row for each metric, but none for an impossible number, such as the entropy of a
+    model that has diverged.
+
+    measured: name of a metric -> its value, or an `Estimate` if its interval is known already.
+    samples: how many strings or words were measured. independent: how many independent samples
+    they are worth, for the intervals of shares; None: all are independent.
+    """
+    rows = []
+    for name, number in measured.items():
+        metric = METRICS[name]
+        if not isinstance(number, Estimate):
+            count = independent or samples
+            number = share(number, count) if metric.is_share else Estimate(number)
+        # not if it is nan, nor below 0, as an entropy may be where weights are
+        if 0 <= number.value <= metric.largest:
+            rows.append(Row(family, length, name, *number, samples, trained))
+    return rows
+
+
+def worst_note(values: Mapping[Place, float]) -> list[str]:
+    """Return a note on the worst family's lowest value, the first on a tie; none if no family is
+    worse than another.
+
+    values: such as exact match. The worst family has the lowest of all; if several have it, it is
+    the one with the lowest mean over lengths.
+    """
+    families: dict[str | None, list[float]] = defaultdict(list)
+    for (family, _), value in values.items():
+        families[family].append(value)
+    ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}
+    if len(set(ranks.values())) < 2:
+        return []
+    family, length = min(values, key=lambda place: (ranks[place[0]], values[place]))
+    return [f"worst family: {family}, {values[family, length]:.3f} at length {length}"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
-DRAWN_AT_ONCE = 50_000  # sources drawn together, those of several resamples
-DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
+DRAWN_AT_ONCE = 10  # resamples
 
 
 class Estimate(NamedTuple):
@@ -43,8 +41,8 @@ def share(value: float, count: float) -> Estimate:
     conservative: their variance is at most value * (1 - value).
     """
     z2 = Z_95**2
-    centre = (value + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
+    centre = (count * value + z2 / 2) / (count + z2)
+    half = Z_95 * math.sqrt(count * value * (1 - value) + z2 / 4) / (count + z2)
     low = max(0.0, min(value, centre - half))  # rounding might exclude the value itself
     return Estimate(value, low, min(1.0, max(value, centre + half)))
 
@@ -62,16 +60,14 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     random = numpy.random.default_rng(seed)
     numbers = numpy.array([parts, wholes], dtype=float)  # (2, N)
     count = numbers.shape[1]
+    # how often each source was drawn in R resamples is counted in one call, where the numbers of
+    # the sources of resample r begin at r * N
+    begin = count * numpy.arange(DRAWN_AT_ONCE)[:, None]  # (R, 1)
     sums = []
-    at_once = max(1, DRAWN_AT_ONCE // count)
-    for first in range(0, RESAMPLES, at_once):
-        resamples = min(at_once, RESAMPLES - first)
-        drawn = random.integers(count, size=(resamples, count))  # the sources of each resample
-        # (resamples, N) how often each was drawn: counted in one call, where the numbers of the
-        # sources of resample r begin at r * N
-        drawn += count * numpy.arange(resamples)[:, None]
-        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        sums.append(numbers @ times.T)  # (2, resamples)
+    for _ in range(RESAMPLES // DRAWN_AT_ONCE):
+        drawn = begin + random.integers(count, size=(DRAWN_AT_ONCE, count))  # (R, N)
+        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # (R, N)
+        sums.append(numbers @ times.T)  # (2, R)
     part, whole = numpy.concatenate(sums, axis=1)
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)
@@ -80,48 +76,29 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test, given how many words only the first of
-    two models got right, and how many only the second.
-
-    If both models are equally good, each such word is a fair coin; words that both got right, or
-    neither, say nothing (McNemar 1947; exact form: Edwards 1948).
-    """
-    count = only_first + only_second
-    tail = 0  # in how many ways the coins show at most as many heads as the smaller number
-    ways = 1  # in which they show k heads, a binomial coefficient: exact, as Python's integers are
-    for k in range(min(only_first, only_second) + 1):
-        tail += ways
-        ways = ways * (count - k) // (k + 1)
-    return min(1.0, 2 * tail / 2**count)
-
-
 def sign_flips(differences: Iterable[int]) -> float:
-    """Return the two-sided p-value of a permutation test of two models (Fisher 1935).
+    """Return the two-sided p-value of the exact permutation test of two models (Fisher 1935).
 
     differences: a number for each source, such as how many more of its lines the first model got
     right than the second.
 
-    If both models are equally good, each difference could as well have the other sign. So signs are
-    drawn `DRAWS` times, always the same ones: p is how often their sum is as far from 0 as that of
-    the given differences. Where all are equally large, McNemar's exact test says this without
-    drawing.
+    If both models are equally good, each difference could as well have the other sign: p is the
+    share of all choices of signs whose sum is as far from 0 as that of the given differences. Where
+    all are equally large, this is McNemar's exact test (McNemar 1947; exact form: Edwards 1948).
     """
     import numpy
 
     differing = [difference for difference in differences if difference]
-    sizes = Counter(map(abs, differing))
-    if len(sizes) <= 1:  # all are equally large; or there is none, and p is 1
-        first = sum(difference > 0 for difference in differing)
-        return mcnemar(first, len(differing) - first)
-    random = numpy.random.default_rng(0)
-    totals = numpy.zeros(DRAWS, dtype=int)
-    for size, count in sorted(sizes.items()):  # sorted, so that p does not depend on their order
-        positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
-        totals += size * (2 * positive - count)
-    # how often they are as far from 0 as the given signs are
-    as_far = int((abs(totals) >= abs(sum(differing))).sum())
-    return (1 + as_far) / (1 + DRAWS)  # the given signs are one more draw
+    total = sum(map(abs, differing))
+    # the share of the choices in which the positive differences sum to k, for k from 0 to `total`
+    shares = numpy.zeros(total + 1)
+    shares[0] = 1.0
+    for difference in differing:
+        shares /= 2  # half of the choices have it negative, and in the others it is added
+        size = abs(difference)
+        shares[size:] += shares[:-size].copy()
+    sums = 2 * numpy.arange(total + 1) - total
+    return min(1.0, float(shares[abs(sums) >= abs(sum(differing))].sum()))
 
 
 def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
@@ -144,10 +121,10 @@ class SeedMean:
     count: int
     value: float
     """the mean, as a table shows it"""
-    deviation: float | None
+    deviation: float | None = None
     """standard deviation over seeds (n - 1); None for one seed"""
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     """the ends of Student's 95 % confidence interval of the mean; None for one seed"""
 
     @property
@@ -164,10 +141,9 @@ class SeedMean:
         """
         if self.effect_size is None:
             return None
-        freedom = self.count - 1
         t = abs(self.effect_size) * math.sqrt(self.count)
         # (rounding may bring the probability above 1)
-        return max(0.0, 1 - _t_probability(math.atan(t / math.sqrt(freedom)), freedom))
+        return max(0.0, 1 - _t_probability(t, self.count - 1))
 
 
 def mean_over_seeds(
@@ -182,7 +158,7 @@ def mean_over_seeds(
     """
     count, mean = len(values), statistics.fmean(values)
     if count == 1:
-        return SeedMean(1, mean, None, None, None)
+        return SeedMean(1, mean)
     deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
     low, high = max(lowest, mean - half), min(highest, mean + half)
@@ -192,22 +168,23 @@ def mean_over_seeds(
 @functools.cache
 def t_quantile(freedom: int) -> float:
     """Return t such that |T| < t with probability 0.95, where T has Student's distribution with
-    `freedom` degrees of freedom. Bisection finds the angle atan(t / sqrt(freedom)).
+    `freedom` degrees of freedom, by bisection.
     """
-    low, high = 0.0, math.pi / 2
+    low, high = 0.0, 13.0  # it is 12.7 with one degree of freedom, and else smaller
     for _ in range(100):  # more than the bits of a number, so that it ends at the nearest one
-        angle = (low + high) / 2
-        if _t_probability(angle, freedom) < 0.95:
-            low = angle
+        t = (low + high) / 2
+        if _t_probability(t, freedom) < 0.95:
+            low = t
         else:
-            high = angle
-    return math.sqrt(freedom) * math.tan(low)
+            high = t
+    return low
 
 
-def _t_probability(angle: float, freedom: int) -> float:
-    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), where T has Student's distribution: the
-    finite series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
+def _t_probability(t: float, freedom: int) -> float:
+    """Return P(|T| < t) where T has Student's distribution with `freedom` degrees of freedom: the
+    finite series of Abramowitz & Stegun, 26.7.3 for odd ones, 26.7.4 for even ones.
     """
+    angle = math.atan(t / math.sqrt(freedom))
     cosine, odd = math.cos(angle), freedom % 2
     term = cosine if odd else 1.0
     total = 0.0
@@ -216,3 +193,64 @@ def _t_probability(angle: float, freedom: int) -> float:
         term *= cosine**2 * (power + 1) / (power + 2)
     total *= math.sin(angle)
     return 2 / math.pi * (angle + total) if odd else total
+
+
+# ---- groups over the same seeds ----
+
+Values = Mapping[int, float]
+"""seed -> value of a metric"""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A group's position among all, by the metric's mean over the lengths."""
+
+    rank: int | None = None
+    """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
+    overall: SeedMean | None = None  # over seeds
+    behind: SeedMean | None = None
+    """difference from the best group, seed by seed, so on average not better; None for the best
+    itself, and without a common seed"""
+
+    @property
+    def may_be_best(self) -> bool:
+        """True if these seeds leave open that it is as good as the best: the interval of the
+        difference contains 0, or there is none.
+        """
+        behind = self.behind
+        if behind is None or behind.low is None or behind.high is None:
+            return True
+        return behind.low <= 0 <= behind.high
+
+
+def rank(
+    values: Mapping[str, Values], largest: float, *, lower_is_better: bool
+) -> dict[str, Ranked]:
+    """Return the ranks of groups by their labels, the best first. A group without values has none.
+
+    values: label -> seed -> the value of a metric, of which either lower or higher is better.
+    largest: its largest possible value.
+    """
+    means = {}
+    for group, by_seed in values.items():
+        if by_seed:
+            means[group] = mean_over_seeds(by_seed.values(), 0.0, largest)
+    order = sorted(means, key=lambda group: means[group].value, reverse=not lower_is_better)
+    values_in_order = [means[group].value for group in order]
+    ranks = {}
+    for group in order:
+        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        ranks[group] = Ranked(
+            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
+            overall=means[group],
+            behind=mean_difference(values[group], of_best, largest),
+        )
+    return ranks
+
+
+def mean_difference(values: Values, others: Values, largest: float) -> SeedMean | None:
+    """Return the mean difference of values, from 0 to `largest`, from `others` with the same seed;
+    None without a common seed.
+    """
+    differences = [value - others[seed] for seed, value in values.items() if seed in others]
+    return mean_over_seeds(differences, -largest, largest) if differences else None

@@ -1,128 +1,66 @@
 """Tables of several evaluations, and of the wrong answers of one."""
 
 from collections.abc import Mapping
-from itertools import combinations
 
 from seq2attn.display.table import Column, Number, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation, length_label, lines_left_out, untrained_note
-from seq2attn.results.metrics import METRICS
-from seq2attn.results.rows import FamilyLength, Row
+from seq2attn.results.evaluation import Evaluation, length_table, lines_left_out
 
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
 """the first line of a file of wrong answers"""
+TEST = "exact permutation test over sources, two-sided; McNemar's exact test where each counts once"
 
 
-def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
-    """Return tables of several evaluations, by the name of their run: of pairs the error rates, a
-    row for each run; and exact match, a row for each length and a column for each run.
-    """
-    of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
-    tables = [_rates_table(of_files)] if of_files else []
-    return [*tables, _accuracy_table(evaluations, "--json has every measure")]
+def paired_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
+    """Return a table of evaluations of the same words, by the name of their run: the error rates,
+    and of each run against the first how many words only one of them has right, the difference in
+    the word error rate, and its p-value.
 
-
-def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """Return the error rates of evaluations on files of pairs, a row for each run."""
-    columns = [Column("run"), Number("words")]
-    metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
-    columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
-    rows = []
-    for name, one in evaluations.items():
-        rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
-    files = {one.data["name"] for one in evaluations.values() if one.data}
-    return Table(columns, rows, f"error rates on {', '.join(sorted(files))}")
-
-
-def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
-    """Return exact match: a column for each evaluation, by the name of its run, and a row for each
-    family and length that any of them has. notes: lines below the table.
-    """
-    places: dict[FamilyLength, Row] = {}
-    for one in evaluations.values():
-        for row in one.by_length("exact_match"):
-            places.setdefault((row.family, row.length or 0), row)  # these rows have a length
-    rows = []
-    # by length; families of one length stay in their order
-    for (family, length), row in sorted(places.items(), key=lambda item: item[0][1]):
-        cells = [one.get("exact_match", length, family) for one in evaluations.values()]
-        rows.append([length_label(row), family, *cells])
-    families = {family for family, _ in places}
-    # without a heading, only programs see the column of the only family
-    columns = [Number("length"), Column("family" if len(families) > 1 else "")]
-    columns += map(Column, evaluations)
-    left_out = lines_left_out(evaluations.values())
-    return Table(
-        columns, rows, "exact match", [*untrained_note(places.values()), *notes, *left_out]
-    )
-
-
-def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """Return a table that compares each two evaluations of the same words, by the name of their
-    run: error rates, how many words only one of them has right, and the p-value of the difference.
+    seeds: name of a run -> the seed of its training; an ensemble has none.
 
     Raises `Seq2AttnError` for two that were not measured on the same words.
     """
+    first, baseline = next(iter(evaluations.items()))
     rows = []
-    for (first, one), (second, other) in combinations(evaluations.items(), 2):
-        rates = one.get("wer"), other.get("wer")
-        try:
-            paired = one.paired(other)
-        except Seq2AttnError as error:
-            error.message = f"A = {first}, B = {second}: {error.message}"
-            raise
-        rows.append((first, second, *rates, paired.only_a, paired.only_b, paired.p))
+    for name, one in evaluations.items():
+        compared: tuple[object, ...] = (None,) * 4  # the first run is not compared with itself
+        if one is not baseline:
+            try:
+                compared = one.paired(baseline)  # a difference above 0: worse than the first run
+            except Seq2AttnError as error:
+                error.message = f"A = {name}, B = {first}: {error.message}"
+                raise
+        rates = one.get("wer"), one.get("ser")
+        rows.append([name, seeds.get(name), one.words, *rates, *compared])
     columns = [
-        Column("A"),
-        Column("B"),
-        Column("WER A, %", key="wer_a", form=".1%"),
-        Column("WER B, %", key="wer_b", form=".1%"),
-        Number("only A right"),
-        Number("only B right"),
+        Column("run"),
+        Number("seed", form="d", optional=True),
+        Number("n"),
+        Number("WER, %", key="wer", form=".1%"),
+        Number("SER, %", key="ser", form=".1%", optional=True),
+        Number("only it right"),
+        Number("only the first right"),
+        Number("difference", form="+.1%"),
         Column("p", form=".2g"),
     ]
-    note = f"p: {_test(evaluations)}; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note, *lines_left_out(evaluations.values())])
-
-
-def _test(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return the name of the test that `Evaluation.paired` makes: `sign_flips`, which is McNemar's
-    where each source counts once.
-    """
-    by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
-    test = "a permutation test over sources" if by_lines else "McNemar's exact test"
-    return f"{test}, two-sided"
+    notes = ["brackets: 95 % intervals; n: words or lines"]
+    if len(evaluations) > 1:
+        notes.append(f"difference: in WER from {first}; p: {TEST}")
+    notes += lines_left_out(evaluations.values())
+    return Table(columns, rows, baseline.data["name"] if baseline.data else "", notes)
 
 
 def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
-    """Return a table for a paper of the evaluations of several runs, by their names. Words of the
-    same file: the error rates, and the difference of each other run from the first. Strings that a
-    task draws: exact match, a row for each length.
-
-    seeds: name of a run -> the seed of its training; an ensemble has none.
+    """Return a table for a paper of the evaluations of several runs, by their names: `paired_table`
+    for words of a file; of strings that a task draws exact match, a row for each length.
     """
-    first, baseline = next(iter(evaluations.items()))
-    if baseline.get("wer") is None:  # measured on strings that a task draws
-        count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
-        trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
-        return _accuracy_table(evaluations, count, *trained)
-    columns = [Column("run"), Number("seed", form="d"), Number("n")]
-    columns += [Number(f"{rate}, %", form=".1%") for rate in ("WER", "SER")]
-    columns += [Number("difference", form="+.1%"), Column("p", form=".2g")]
-    rows: list[list[object]] = []
-    for name, one in evaluations.items():
-        difference = p = None  # the first run is not compared with itself
-        if one is not baseline:
-            paired = one.paired(baseline)  # a difference above 0: worse than the first run
-            difference, p = paired.difference, paired.p
-        rates = one.get("wer"), one.get("ser")
-        rows.append([name, seeds.get(name), one.words, *rates, difference, p])
-    notes = ["brackets: 95 % intervals; n: words or lines"]
-    if len(evaluations) > 1:
-        notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
-    notes += lines_left_out(evaluations.values())
-    return Table(columns, rows, baseline.data["name"] if baseline.data else "", notes)
+    baseline = next(iter(evaluations.values()))
+    if baseline.get("wer"):
+        return paired_table(evaluations, seeds)
+    count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
+    trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
+    return length_table(evaluations, [count, *trained])
 
 
 def errors_table(evaluation: Evaluation) -> Table:
@@ -131,10 +69,10 @@ def errors_table(evaluation: Evaluation) -> Table:
     """
     rows = []
     for answer in evaluation.errors():
-        what = " ".join(map(str, answer.edits))
+        what = list(map(str, answer.edits))
         if not answer.finished:
-            what += " (cut off)"
+            what.append("(cut off)")
         source, _, features = answer.source.partition("\t")
         edits = len(answer.edits)
-        rows.append((source, features, answer.right, answer.answer, edits, what.strip()))
+        rows.append((source, features, answer.right, answer.answer, edits, " ".join(what)))
     return Table(list(map(Column, ERRORS)), rows)

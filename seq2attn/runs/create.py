@@ -33,7 +33,7 @@ from seq2attn.data.format import Format
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, write_json, writing
 from seq2attn.plugins import loaded
-from seq2attn.runs.records import FORMAT, LearnedFiles, read_record
+from seq2attn.runs.records import FORMAT, Learned, read_record
 from seq2attn.runs.run import Run, check_name, find_run, resume_command
 from seq2attn.text import quoted
 
@@ -282,7 +282,7 @@ def check_same_files(run: Run, config: Config) -> None:
     """
     if not config.data_files:
         return
-    known = read_record(LearnedFiles, run.task_file).files
+    known = read_record(Learned, run.task_file).files
     for option, path in config.data_files.items():
         checksum = None  # of a file that is gone
         if os.path.isfile(path):

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     FiniteFloat,
+    PositiveInt,
     TypeAdapter,
     ValidationError,
     model_validator,
@@ -23,9 +24,9 @@ from pydantic import (
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_LINES, reading
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
-from seq2attn.results.rows import Row
+from seq2attn.results.metrics import Row
 from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
@@ -104,12 +105,26 @@ class DataFile(Record):
     """A data file in task.json."""
 
     sha256: str
+    name: str
+    bytes: Count
+    pairs: Count
+    left_out: Count = 0
+    """malformed lines"""
 
 
-class LearnedFiles(Record):
-    """task.json: the data files that the run was started on, by the option that names them."""
+class Learned(Record):
+    """task.json: what the task learned from its training file, and the data files that the run was
+    started on, by the option that names them.
+    """
 
     files: dict[str, DataFile]
+    source: list[str]
+    """symbols, as in `target`"""
+    target: list[str]
+    features: list[str] | None
+    source_lengths: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]
+    """symbols of the shortest and of the longest source"""
+    longest_target: PositiveInt
 
 
 class Progress(Record, frozen=False):

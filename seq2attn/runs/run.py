@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.files import write_json, writing
+from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.records import (
     FORMAT,
     Environment,
+    Learned,
     Metrics,
     MetricsLine,
     Snapshot,
@@ -114,7 +115,7 @@ class Run:
         """Return what the run keeps of a task that read files, without opening any of them; None
         for any other task.
         """
-        return read_record(dict[str, Any], self.task_file) if config.data_files else None
+        return read_record(Learned, self.task_file).model_dump() if config.data_files else None
 
     def status(self) -> Status:
         """Read status.json. If that fails, nothing is known."""

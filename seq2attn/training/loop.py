@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from seq2attn.config import Config
-from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.data.batches import Batch
+from seq2attn.data.stream import TrainingData
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import remove_leftovers, write_json

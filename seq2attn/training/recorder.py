@@ -24,8 +24,8 @@ from seq2attn.display.signs import sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import append, writing
 from seq2attn.inference.predictor import output_bound
+from seq2attn.results.answers import LARGEST_SIDE, AttentionMap
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.maps import LARGEST_SIDE, AttentionMap
 from seq2attn.runs.run import Run
 from seq2attn.text import quoted
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from seq2attn.config import TrainingConfig
-from seq2attn.data.batches import EpochData, TrainingData
+from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.errors import Seq2AttnError
 
 

@@ -19,7 +19,8 @@ from seq2attn.config import Config, load_config
 from seq2attn.config.load import Overrides
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
-from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.data.batches import Batch
+from seq2attn.data.stream import TrainingData
 from seq2attn.display.console import say
 from seq2attn.display.progress import Display
 from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count

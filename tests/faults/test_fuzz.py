@@ -96,7 +96,7 @@ def call(words):
 
 @pytest.fixture(autouse=True)
 def a_plain_environment(monkeypatch):
-    monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
@@ -240,7 +240,7 @@ def trial(tmp_path_factory):
     (folder / "tiny.yaml").write_text(TINY)
     with (
         contextlib.chdir(folder),
-        mock.patch("seq2attn.comparison.workers.process_pool", return_value=Inline()),
+        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
     ):
         assert call(COMPARE.split())[0] == 0
     return folder

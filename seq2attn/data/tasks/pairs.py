@@ -2,31 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
-from seq2attn.data.format import Format
-from seq2attn.data.pairs import PairFile, load_pairs
-from seq2attn.data.tasks.base import Examples, Task, draw_integers
+from seq2attn.data.batches import Examples, draw_integers
+from seq2attn.data.format import Format, PairFile
+from seq2attn.data.pairs import left_out_of, load_pairs
+from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Section
-
-
-class Learned(Section):
-    """What a run keeps of its files: the symbols and lengths of the training file, and a record of
-    both files.
-    """
-
-    source: list[str]
-    target: list[str]
-    features: list[str] | None
-    source_lengths: Annotated[list[PositiveInt], Field(min_length=2, max_length=2)]
-    """symbols of the shortest and of the longest source"""
-    longest_target: PositiveInt
-    files: dict[str, dict[str, Any]]
+from seq2attn.text import left_out_notes
 
 
 class Pairs(Task):
@@ -37,7 +23,7 @@ class Pairs(Task):
 
     Symbols and lengths are those of the training file. With `learned`, which `learned()` returned,
     no file is opened and the task has no pairs. Raises `Seq2AttnError` for a file that cannot be
-    read, and for values of `learned` that are damaged.
+    read.
     """
 
     def __init__(
@@ -50,29 +36,22 @@ class Pairs(Task):
     ) -> None:
         self.form = Format(**form)
         if learned is None:
-            files = {"train": self.load_pairs(train), "dev": self.load_pairs(dev)}
+            files = {
+                "train": load_pairs(Path(train), self.form),
+                "dev": load_pairs(Path(dev), self.form),
+            }
             self.training_set = files["train"].pairs
             self.dev_set = files["dev"].pairs
             learned = self._learn(files)
             self.notes = [
-                *(note for file in files.values() for note in file.notes),
+                *left_out_notes(left_out_of(file.record for file in files.values())),
                 *warnings(self.training_set, self.dev_set, self.form),
             ]
-        try:
-            self._learned = Learned.model_validate(learned)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"]))
-            message = f"what the task learned from its files is damaged: {where}: {problem['msg']}"
-            raise Seq2AttnError(message) from None
+        self._learned = learned
         self.source_vocabulary, self.target_vocabulary = self.form.vocabularies(
-            self._learned.source, self._learned.target, self._learned.features
+            learned["source"], learned["target"], learned["features"] or ()
         )
-        self.min_length, self.max_length = self._learned.source_lengths
-
-    def load_pairs(self, path: str | Path) -> PairFile:
-        """Load another file of the same format."""
-        return load_pairs(Path(path), self.form)
+        self.min_length, self.max_length = learned["source_lengths"]
 
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield the number of each line of input that has a source, from 1, and its source: lines
@@ -83,7 +62,7 @@ class Pairs(Task):
         for index, (number, line) in enumerate(form.rows(lines)):
             # (a first line of one column is a word, not a header)
             if index == 0 and form.has_header and len(form.split(line)) > 1:
-                form = form.named(line, answers=False)
+                form = form.named(line)
             else:
                 yield number, form.source_of(line)
 
@@ -92,26 +71,18 @@ class Pairs(Task):
 
     @property
     def left_out(self) -> dict[str, int]:
-        counts = {}
-        for file in self._learned.files.values():
-            if isinstance(count := file.get("left_out"), int):
-                counts[str(file.get("name"))] = count
-        return counts
+        return left_out_of(self._learned["files"].values())
 
     def learned(self) -> Mapping[str, Any]:
-        return self._learned.model_dump()
+        return self._learned
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw training pairs, with replacement; with `length`, of those whose source has so many
-        symbols. Raises `Seq2AttnError` if there is none.
+        """Draw training pairs, with replacement. Raises `Seq2AttnError` if there are none, and for
+        a `length`: no pairs are drawn by that.
         """
-        symbols_of = self.source_vocabulary.symbols_of
-        pool = list(self.training_set or ())
-        if length is not None:
-            pool = [pair for pair in pool if len(symbols_of(pair[0])) == length]
-        if not pool:
-            wanted = length or "any number of"
-            raise Seq2AttnError(f"no pair at hand has a source of {wanted} symbols")
+        pool = self.training_set
+        if not pool or length is not None:
+            raise Seq2AttnError("pairs are only drawn for training, from its file, of any length")
         rows = draw_integers(random, 0, len(pool) - 1, count)
         return self.encode([pool[row] for row in rows.tolist()], random.device)
 
@@ -120,34 +91,25 @@ class Pairs(Task):
         those there, in proportion.
         """
         length = max(source_length, self.max_length)
-        return -(-self._learned.longest_target * length // self.max_length)  # rounded up
+        return -(-self._learned["longest_target"] * length // self.max_length)  # rounded up
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
-        """Return the fields of `Learned`: symbols and lengths of the training file, and a record of
-        each file.
+        """Return what a run keeps: the symbols of sources and targets, and the features, None if
+        the format has none; how many symbols the shortest and the longest source have, and the
+        longest target; and a record of each file.
 
         files: name of a split, train or dev -> its file.
         """
-        source_vocabulary, target_vocabulary = self.form.vocabularies()
-        sources: set[str] = set()
-        targets: set[str] = set()
-        all_features: set[str] = set()
-        source_lengths = []
-        target_lengths = []
-        for source, target in files["train"].pairs:
-            symbols, features = source_vocabulary.split(source)
-            sources.update(symbols)
-            all_features.update(features)
-            source_lengths.append(len(symbols) + len(features))
-            answer = target_vocabulary.symbols_of(target)
-            targets.update(answer)
-            target_lengths.append(len(answer))
-        has_features = self.form.features_column is not None
+        read, write = self.form.vocabularies()
+        sources = [read.split(source) for source, _ in files["train"].pairs]
+        targets = [write.symbols_of(target) for _, target in files["train"].pairs]
+        lengths = [len(symbols) + len(features) for symbols, features in sources]
+        features = set().union(*(features for _, features in sources))
         return {
-            "source": sorted(sources),
-            "target": sorted(targets),
-            "features": sorted(all_features) if has_features else None,
-            "source_lengths": [min(source_lengths), max(source_lengths)],
-            "longest_target": max(target_lengths),
+            "source": sorted(set().union(*(symbols for symbols, _ in sources))),
+            "target": sorted(set().union(*targets)),
+            "features": sorted(features) if self.form.features_column else None,
+            "source_lengths": [min(lengths), max(lengths)],
+            "longest_target": max(map(len, targets)),
             "files": {split: file.record for split, file in files.items()},
         }

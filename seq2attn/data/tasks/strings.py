@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from seq2attn.data.padding import pad_rows, valid_mask
-from seq2attn.data.tasks.base import Examples, Solution, Task, draw_integers
+from seq2attn.data.batches import Examples, draw_integers, pad_rows, valid_mask
+from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.parts import DIGITS, FAMILIES, RANDOM, SYMBOLS
 
@@ -39,8 +39,8 @@ class StringTask(Task):
         min_length: int = 1,
         max_length: int = 12,
     ) -> None:
-        vocabulary = Vocabulary(SYMBOLS[:symbols] if symbols else alphabet)
-        self.source_vocabulary = self.target_vocabulary = vocabulary
+        characters = SYMBOLS[:symbols] if symbols else alphabet
+        self.source_vocabulary = self.target_vocabulary = Vocabulary(characters)
         self.min_length = min_length
         self.max_length = max_length
 
@@ -110,10 +110,10 @@ class StringTask(Task):
                 ids = characters(LONGEST_WORD).gather(1, positions % periods)
             case "two_letter":
                 first = characters(1)
+                # to the second, which is another one if symbols > 1
                 distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
-                second = (first + distance) % symbols  # another one if symbols > 1
                 choices = draw_integers(random, 0, 1, count, length)
-                ids = torch.where(choices == 0, first, second)
+                ids = (first + choices * distance) % symbols
             case "palindrome":  # a position and its mirror image have the same character
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
@@ -193,8 +193,8 @@ class Sort(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        past_the_end = positions >= lengths.unsqueeze(1)  # (B, S); padding has to be sorted last
-        return source.masked_fill(past_the_end, source.max() + 1).argsort(dim=1, stable=True)
+        # padding, which has the lowest id, is sorted last
+        return source.masked_fill(source == PAD, source.max() + 1).argsort(dim=1, stable=True)
 
 
 class Duplicate(StringTask):
@@ -229,12 +229,15 @@ class Flip(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        other = torch.where(positions % 2 == 0, positions + 1, positions - 1)  # of the pair
+        other = positions + 1 - 2 * (positions % 2)  # of the pair: one further, or one back
         return torch.minimum(other, lengths.unsqueeze(1) - 1)
 
 
 class Repeats(StringTask):
-    """Each character is written zero or more times in its place."""
+    """Each digit is written zero or more times in its place."""
+
+    def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
+        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     @abstractmethod
     def times(self, source: Tensor) -> Tensor:
@@ -257,7 +260,7 @@ class ReCopy(Repeats):
     expansion = 5
 
     def __init__(self, *, reverse: bool = False, min_length: int = 5, max_length: int = 10) -> None:
-        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
+        super().__init__(min_length=min_length, max_length=max_length)
         self.reverse = reverse
 
     def times(self, source: Tensor) -> Tensor:
@@ -278,9 +281,6 @@ class DeDupe(Repeats):
     Sources are runs of 1, 3 or 5 random digits, the last one cut to the source's length;
     neighbouring runs of one digit are one run.
     """
-
-    def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
-        super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw sources whose i-th run repeats the i-th character of a uniform random string, and

@@ -1,5 +1,5 @@
-"""Attention over random queries and keys, before any training: the variance of scores, saturation
-and entropy of weights, and the gradient of the largest.
+"""Attention before any training: over random queries and keys, the variance of scores, saturation
+and entropy of weights, and the gradient of the largest; and the windows as pictures.
 """
 
 import math
@@ -15,10 +15,12 @@ from seq2attn.analysis import Analysis, column
 from seq2attn.data.batches import generator
 from seq2attn.inference.evaluation import attention_entropy
 from seq2attn.model.scores import Dot, Score
+from seq2attn.model.windows import LocalM, LocalP, View
 from seq2attn.parts import SCORES
 
 BLOCK = 2**20  # numbers drawn at once
 SATURATED = 0.99
+SHADES = " ░▒▓█"
 DRAWN = 2**21  # numbers for an expected entropy, which is then right to about 0.001
 
 
@@ -62,10 +64,10 @@ def random_scores(
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
-        query = torch.randn(count, 1, width, generator=random) * components.query_sd  # (n, 1, D)
-        states = torch.randn(count, keys, width, generator=random) * components.key_sd  # (n, S, D)
-        query += components.query_mean
-        states += components.key_mean
+        query = torch.randn(count, 1, width, generator=random)  # (n, 1, D)
+        states = torch.randn(count, keys, width, generator=random)  # (n, S, D)
+        query = components.query_mean + components.query_sd * query
+        states = components.key_mean + components.key_sd * states
         scores = score(query, score.project(states))  # (n, 1, S)
         blocks.append(scores.squeeze(1).double())
     return torch.cat(blocks)
@@ -92,12 +94,12 @@ class VarianceRow:
 
     score: str
     width: int = column("D")
-    mean: float = column("mean", ".4g")
-    mean_theory: float | None = column("expected mean", ".4g")
     variance: float = column("variance", ".5g")
+    """as measured"""
     variance_error: float = column("±", ".2g")
     """standard error of the measured variance"""
     variance_theory: float | None = column("expected variance", ".5g")
+    """by the formula of `score_variance`"""
     deviation: float | None = column("off by", "+.1f")
     """(measured - theory) / standard error; beyond 3 once in 370 times"""
 
@@ -117,47 +119,35 @@ def score_variance(
     for name, width in product(scores, widths):
         score = seeded_score(name, width, seed)
         values = random_scores(score, "variance", width, 1, samples, seed, components)
+        variance = float(values.var())
+        # of the squares the variance is m4 - m2^2, of the central moments of the scores
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
-        variance = float(squares.sum() / (samples - 1))
-        # the variance of the squares: m4 - m2^2, of the central moments of the scores
-        spread = (squares - squares.mean()).square().mean()
-        error = float((spread / samples).sqrt())
-        mean_theory, theory = theoretical_moments(score, width, components)
-        row = VarianceRow(
-            score=name,
-            width=width,
-            mean=float(values.mean()),
-            mean_theory=mean_theory,
-            variance=variance,
-            variance_error=error,
-            variance_theory=theory,
-            # in standard errors; None without theory, or if all scores are equal (`none`)
-            deviation=(variance - theory) / error if theory is not None and error else None,
-        )
+        error = float(squares.std(correction=0)) / math.sqrt(samples)
+        theory = theoretical_variance(score, width, components)
+        # in standard errors; None without theory, or if all scores are equal (`none`)
+        deviation = (variance - theory) / error if theory is not None and error else None
+        row = VarianceRow(name, width, variance, error, theory, deviation)
         rows.append(row)
     return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
 
 
 @torch.no_grad()
-def theoretical_moments(
-    score: Score, width: int, components: Components
-) -> tuple[float | None, float | None]:
-    """Return the mean and variance of a multiplicative score by the formula of `score_variance`; of
-    others, None twice.
+def theoretical_variance(score: Score, width: int, components: Components) -> float | None:
+    """Return the variance of a multiplicative score by the formula of `score_variance`; of others,
+    None.
     """
     if not isinstance(score, Dot):  # the base class of multiplicative scores
-        return None, None
+        return None
     # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
     matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
-    mean = components.query_mean * components.key_mean * matrix.sum()
-    query_variance = components.query_sd**2
-    key_variance = components.key_sd**2
+    of_rows, of_columns = matrix.sum(dim=1), matrix.sum(dim=0)  # 1 M, M 1
+    c = components
     variance = (
-        query_variance * key_variance * matrix.square().sum()
-        + query_variance * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
-        + key_variance * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
+        (c.query_sd * c.key_sd * matrix).square().sum()
+        + (c.query_sd * c.key_mean * of_columns).square().sum()
+        + (c.key_sd * c.query_mean * of_rows).square().sum()
     )
-    return float(mean), float(variance)
+    return float(variance)
 
 
 # ---- saturation, entropy ----
@@ -172,6 +162,7 @@ class SaturationRow:
     largest: float = column("largest weight")
     """mean of the largest weight"""
     largest_error: float = column("±")
+    """its standard error"""
     saturated: float = column("saturated")
     """share of queries whose largest weight exceeds 0.99"""
     weights: tuple[float, ...] = column("weights by rank")
@@ -206,6 +197,7 @@ class EntropyRow:
     entropy: float = column("entropy", ".4f")
     """mean over the queries"""
     entropy_error: float = column("±", ".4f")
+    """its standard error"""
     limit: float | None = column("expected", ".4f")
     """expected of S independent normal scores of the same variance, the limit D -> infinity; None:
     no formula"""
@@ -252,9 +244,11 @@ class GradientRow:
     mean: float = column("mean norm", ".4f")
     """mean norm of the gradient of the largest weight with respect to the scores, by autograd"""
     mean_error: float = column("±", ".4f")
+    """its standard error"""
     formula: float = column("by formula", ".4f")
     """the mean by formula, on the same scores"""
     median: float = column("median norm", ".4f")
+    """median of the norms by autograd"""
     largest: float = column("largest weight")
     """mean of the largest weight"""
 
@@ -289,3 +283,60 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         )
         rows.append(row)
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
+
+
+# ---- windows ----
+
+
+@dataclass(frozen=True)
+class MaskRow:
+    """One window at one of L output positions."""
+
+    mask: str
+    """the name of the window"""
+    t: int = column("t")
+    """the output position"""
+    centre: float | None = column("centre", ".3g")
+    """p_t; None for `global`"""
+    picture: str = column("source positions")
+    """the factors in shades of grey"""
+    factors: tuple[float, ...] = column("")
+    """of S source positions: 0 outside the window, inside it what the weight is multiplied by"""
+
+
+def window_masks(source: int, target: int, radius: int) -> Analysis:
+    """Compute the windows `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al.
+    2015, section 3.2), as the model has them: a row for each window and output position.
+
+    source, target: the lengths S and L. radius: how many positions a window reaches to each side of
+    its centre. local_p learns its centres; here they sweep evenly from the last source position to
+    the first.
+    """
+    t = torch.arange(target)
+    last = source - 1
+    sweep = last * (target - 1 - t) / max(1, target - 1)
+    sizes = 1, False  # queries of width 1, and sources without `<eos>`
+
+    def local_m(centre: str) -> View:
+        queries = torch.zeros(1, target, 1)  # it ignores them
+        window = LocalM(*sizes, radius=radius, centre=centre)
+        return window(queries, torch.tensor([source]), source, 0)
+
+    # (LocalP draws parameters, which are not used here: the global random state stays as it was)
+    with torch.random.fork_rng(devices=[]):
+        local_p = LocalP(*sizes, radius=radius)
+    windows = [
+        ("global", [None] * target, View(torch.ones(1, target, source))),
+        ("monotonic", t.tolist(), local_m("monotonic")),
+        ("reversed", (last - t).tolist(), local_m("reversed")),
+        ("local_p", sweep.tolist(), local_p.around(sweep.view(1, -1, 1), source)),
+    ]
+    rows = []
+    for name, centres, (allowed, factor) in windows:
+        # without a factor, a window leaves the weights inside as they are
+        factors = allowed.float() if factor is None else allowed * factor  # (1, L, S)
+        for position, row in enumerate(factors[0].tolist()):
+            # one of five shades, 0 to 4; two characters for a position, so that it looks square
+            picture = "".join(2 * SHADES[round(4 * share)] for share in row)
+            rows.append(MaskRow(name, position, centres[position], picture, tuple(row)))
+    return Analysis({"source": source, "target": target, "radius": radius}, rows)
