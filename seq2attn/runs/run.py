@@ -237,9 +237,8 @@ def need_checkpoint(run: Run) -> Run:
 
 
 def all_runs(root: Path) -> Iterator[Run]:
-    """Yield every run below `root`, in no particular order.
-
-    A directory whose name no run may have is none: a shell executes what completion offers it.
+    """Yield every run below `root`, in no particular order. A directory whose name no run may have
+    is none: a shell executes what completion offers it.
     """
     for file in root.glob("*/config.yaml"):
         if _NAME.fullmatch(file.parent.name):
