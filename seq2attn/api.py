@@ -14,8 +14,7 @@ from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
-from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import Run, default_root, find_run
+from seq2attn.runs.run import Run, default_root, find_run, save_evaluation
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base

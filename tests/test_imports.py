@@ -38,7 +38,7 @@ FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "files text errors registry parts config cli comparison display findings "
-    "doctor.processes results.statistics results.answers runs.create runs.logs runs.machine "
+    "doctor.processes results.statistics results.answers runs.create "
     "runs.records runs.run plotting.cells"
 ).split()
 
@@ -134,7 +134,7 @@ def test_rooms_of_a_layer_form_no_ring():
 @pytest.mark.parametrize(
     "module, target",
     [
-        ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
+        ("seq2attn.plotting.figures", "seq2attn.inference.evaluation"),
         ("seq2attn.model.attention", "seq2attn.kernels.faster"),
     ],
 )

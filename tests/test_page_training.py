@@ -20,7 +20,8 @@ def small(tmp_path_factory, traced_once):
     file = folder / "page.html"
     configs = f"--train {folder}/scaled.yaml --train {folder}/slow.yaml"
     settings = " ".join(f"--set={setting}" for setting in SMALL)
-    call_main(f"page --text abc --to {file} {configs} {settings}").check()
+    said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
+    assert "exporting slow" in said.splitlines()
     assert file.stat().st_size < 700_000
     return file
 

@@ -10,7 +10,7 @@ from measured import value_of
 
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
-from seq2attn.pages.models import run_models
+from seq2attn.pages.page import run_models
 from seq2attn.runs.run import Run
 
 CONFIG = """\

@@ -18,7 +18,7 @@ from seq2attn.display.table import Table
 from seq2attn.doctor.processes import Row, examine_places
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.registry import Entry
-from seq2attn.runs.machine import available_cores
+from seq2attn.runs.create import available_cores
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 """the kinds of parts that plug-ins can add to, as KIND/NAME writes them, such as `initial-state`"""

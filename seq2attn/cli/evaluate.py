@@ -45,8 +45,7 @@ from seq2attn.results.tables import (
     paired_table,
     paper_table,
 )
-from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
+from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option, save_evaluation
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel

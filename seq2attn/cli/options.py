@@ -263,7 +263,7 @@ def _make_folder(path: Path) -> None:
 
 def check_figure(path: Path, force: bool) -> None:
     """Raise `Seq2AttnError` if a command may not write the figure `path`."""
-    from seq2attn.plotting.style import CREATOR, check_format
+    from seq2attn.plotting.figures import CREATOR, check_format
 
     check_format(path)
     check_output(path, "figure", CREATOR, force)
@@ -271,7 +271,7 @@ def check_figure(path: Path, force: bool) -> None:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure and say where, with a note on characters that no font has."""
-    from seq2attn.plotting.style import save_figure as save
+    from seq2attn.plotting.figures import save_figure as save
 
     _make_folder(path)
     note = save(figure, path)

@@ -25,7 +25,6 @@ from seq2attn.cli.options import (
     save_figure,
     write_output,
 )
-from seq2attn.display.console import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT
 from seq2attn.text import first_of, quoted
@@ -115,16 +114,13 @@ def page(
     if train and (names or len(train) > 2 or len(configs) < len(train)):
         raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
     runs = [] if train else find_runs(runs_dir, names)
-    from seq2attn.pages.models import run_models, untrained_models
-    from seq2attn.pages.page import render
+    from seq2attn.pages.page import render, run_models, untrained_models
 
     if train:  # there are no checkpoints yet: --checkpoint and --snapshots have no effect
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)
-    with make_display() as display:
-        rendered = render(models, display)
-    _write(to, rendered)
+    _write(to, render(models))
 
 
 def export(
@@ -152,7 +148,7 @@ def export(
         raise Seq2AttnError(
             f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
         )
-    from seq2attn.export.folder import write_folder
+    from seq2attn.export import write_folder
     from seq2attn.inference.trained_model import load_run
 
     write_folder(folder, load_run(run, checkpoint, "cpu"))
@@ -195,8 +191,8 @@ def accuracy(
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
     check_figure(file, force)
-    from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
-    from seq2attn.runs.logs import latest_by_length, read_metrics
+    from seq2attn.plotting.figures import accuracy_curves_figure, accuracy_figure
+    from seq2attn.runs.run import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
     # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
@@ -239,7 +235,7 @@ def attention(
     """
     check_figure(file, force)
     from seq2attn.plotting.attention import evolution_figure
-    from seq2attn.runs.logs import read_attention
+    from seq2attn.runs.run import read_attention
 
     (run,) = find_runs(runs_dir, name)
     snapshots = read_attention(run)

@@ -33,7 +33,7 @@ from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
-from seq2attn.runs.machine import MAX_THREADS
+from seq2attn.runs.records import MAX_THREADS
 from seq2attn.runs.run import (
     DEFAULT_ROOT,
     MAKE_ONE,

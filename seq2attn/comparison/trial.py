@@ -30,8 +30,14 @@ from seq2attn.runs.create import (
     first_change,
     package_checksum,
 )
-from seq2attn.runs.logs import evaluations, save_evaluation
-from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
+from seq2attn.runs.run import (
+    BeingTrained,
+    Run,
+    check_plain,
+    evaluations,
+    save_evaluation,
+    training_lock,
+)
 from seq2attn.text import error_text
 
 STOP = b"stop"
@@ -196,7 +202,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     if status.state != "finished":
         return None
     wanted = set(itertools.product(trial.families, trial.lengths))
-    for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
+    for saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         as_wanted = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
         if saved.trained_steps == status.step and (trial.on_files or as_wanted):
             return saved
