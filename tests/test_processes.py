@@ -86,6 +86,26 @@ def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
     assert done.json[0]["status"] == "examined", done.json
 
 
+SIZED = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, a, b, kind):
+        super().__init__()
+        assert kind == "dot", kind
+        self.layer = torch.nn.Linear(a, b)
+
+    def forward(self, query, keys):
+        return (self.layer(query) @ keys.mT / 4.0).softmax(-1) @ keys
+"""
+
+
+def test_sizes_and_widths_are_given(cli, tmp_path):
+    (tmp_path / "sized.py").write_text(SIZED)
+    sizes = "--sizes 16,24,dot --widths 16,24 --jobs 1"
+    done = cli(f"check --attention sized.py:Attention {sizes} --json").check()
+    assert done.json[0]["report"]["adapter"].startswith("attention = Attention(16, 24, 'dot')")
+
+
 GRADES = """\
 file points scaled cosine
 handed-in/anna.py 2 passed passed

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +19,6 @@ from seq2attn.display.table import Table
 from seq2attn.doctor.processes import Row, examine_places
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.registry import Entry
-from seq2attn.runs.create import available_cores
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 """the kinds of parts that plug-ins can add to, as KIND/NAME writes them, such as `initial-state`"""
@@ -61,6 +61,18 @@ Require = Annotated[
         "exactly these, in this order. May be repeated.",
     ),
 ]
+Sizes = Annotated[
+    str | None,
+    option("SIZES", "What the constructor of --attention is given, such as 16,32,0.5,relu."),
+]
+Widths = Annotated[
+    str | None,
+    option("WIDTHS", "Widths of the query and of the keys of --attention, such as 16,24."),
+]
+Jobs = Annotated[
+    int | None,
+    option("NUMBER", "How many of --attention are examined at once. Default: one a core.", min=1),
+]
 Feedback = Annotated[
     Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)
 ]
@@ -76,8 +88,11 @@ def check(
     expect: Expect = None,
     attention: Attention = None,
     require: Require = None,
+    sizes: Sizes = None,
+    widths: Widths = None,
     feedback: Feedback = None,
     timeout: Timeout = 20.0,
+    jobs: Jobs = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -104,17 +119,22 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:  # of a file; it need not be a registered part
+        from seq2attn.runs.create import available_cores
+
         files, attentions = _places(attention)
         scores = _expected(expect or [], attentions)
         settings = {}
         for file in files:
             for name in attentions:
                 settings[f"{file}:{name}"] = {
+                    "sizes": _literals(sizes),
+                    "widths": _literals(widths),
                     "require": require or [],
                     "expect": scores.get(name),
                 }
         rows = {}  # by FILE:NAME, as their examinations end
-        for row in examine_places(settings, timeout=timeout, jobs=available_cores(), scores=SCORES):
+        jobs = jobs or available_cores()
+        for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
             # without --verbose, JSON does not have what was printed either
             rows[row.place] = row if verbose else replace(row, printed="")
             if len(settings) > 1:
@@ -249,6 +269,17 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
     if not files:
         raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
     return files, names
+
+
+def _literals(text: str | None) -> list[Any]:
+    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts."""
+    values: list[Any] = []
+    for word in text.split(",") if text else ():
+        try:
+            values.append(ast.literal_eval(word.strip()))
+        except (ValueError, SyntaxError, TypeError):  # TypeError: `{[]}`
+            values.append(word.strip())
+    return values
 
 
 def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
