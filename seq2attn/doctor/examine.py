@@ -219,7 +219,8 @@ def _prepared(attention: Any) -> nn.Module:
             largest = float(parameter.abs().max().nan_to_num(torch.inf))
             is_set = 1e-6 < largest < 1e4  # torch.empty may hold anything
             kept = (parameter != 0) & is_set
-            parameter.copy_(torch.where(kept, parameter, 0.1 * torch.randn_like(parameter)))
+            if not kept.all():
+                parameter.copy_(torch.where(kept, parameter, 0.1 * torch.randn_like(parameter)))
     return module
 
 

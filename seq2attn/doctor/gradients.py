@@ -1,7 +1,6 @@
 """Rules of gradients and of training."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -49,31 +48,38 @@ def gradient(subject: Subject) -> Found:
 
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
-    """Return whether gradients of an input, whose `name` is "query" or "keys", agree with finite
-    differences at one random place; True, too, if the module does not run in double precision.
+    """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
+    finite differences in one random direction at one random place; True, too, if the module does
+    not run in double precision.
 
     The fewer places move, the fewer kinks are met, such as those of relu, and STEP is small enough
     to miss most, and large enough for modules that compute in float32 inside.
     """
     inputs = subject.inputs.to(torch.float64)
     start = getattr(inputs, name)
-    place = 1, int(torch.randint(start.size(1), ()))  # the second row of the batch has no padding
+    along = torch.zeros_like(start)
+    # in the second row of the batch, which has no padding
+    along[1, int(torch.randint(start.size(1), ()))] = torch.randn_like(start[0, 0])
     outputs = subject.output_indices or subject.weight_indices
 
-    def moved(features: Tensor) -> tuple[Tensor, ...]:
-        """Return the results with these numbers at the place, without those that have no gradient
-        on purpose, such as a memory that is kept for the next call.
+    def total(step: Tensor) -> Tensor:
+        """Return the sum of the results, each number times a random factor, with the input moved by
+        a number of steps along the direction.
         """
-        indices = tuple(torch.tensor(index) for index in place)
-        results = subject.results(inputs._replace(**{name: start.index_put(indices, features)}))
-        return tuple(results[index].nan_to_num() for index in outputs)  # NaN in rows of padding
+        results = subject.results(inputs._replace(**{name: start + step * along}))
+        drawn, sums = torch.Generator().manual_seed(1), []
+        for result in (results[index].nan_to_num() for index in outputs):  # NaN in padding
+            factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
+            sums.append((factors * result).sum())
+        # some have no gradient on purpose, such as a memory that is kept for the next call
+        return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
     with unchanged(subject.module):
         subject.module.double()
         try:
-            features = start[place].clone().requires_grad_()
-            check = partial(gradcheck, eps=STEP, atol=SLIGHT, rtol=SHARE, fast_mode=True)
-            return check(moved, features, raise_exception=False)
+            zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
+            limits = {"eps": STEP, "atol": SLIGHT, "rtol": SHARE}
+            return gradcheck(total, zero, raise_exception=False, **limits)  # type: ignore[arg-type]
         except RuntimeError:  # of a module that makes float32 inside, for one
             return True
 
@@ -98,7 +104,7 @@ def parameters(subject: Subject) -> Found:
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
-        dead = []
+        dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
@@ -121,6 +127,15 @@ def _is_all_given(call: Call) -> bool:
         if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
             return False
     return True
+
+
+def _is_used(subject: Subject, name: str) -> bool:
+    """Return whether other numbers in a parameter give another result."""
+    before = subject.unmasked.output
+    with unchanged(subject.module):
+        parameter = subject.module.get_parameter(name)
+        parameter.data = parameter.data + torch.randn_like(parameter)
+        return subject.difference(subject.output(), before) > CLOSE
 
 
 def _gradients(

@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.said import docs_of
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
+from seq2attn.doctor.subject import ALL, CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.doctor.words import words
 from seq2attn.findings.engine import Found
 
@@ -73,8 +73,11 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     are below 0 or do not sum to 1.
     """
     has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
-    if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
-        # a key without weight in all rows of the batch changes the result: the softmax includes it
+    never = (weights == 0).all(0).all(0)  # (L, S) keys without weight in all rows of the batch
+    for _ in range(DRAWS):
+        small = subject.run(subject.draw_small().unpadded).weights[0]
+        never &= (small == 0).all(0).all(0)
+    if has_softmax and (never & subject.seen).any():  # such a key changes the result
         return "mask-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # between rows of a head: where heads mix their weights, these may have any sum, but the same in
