@@ -23,11 +23,11 @@ from seq2attn.model.encoder import Encoder as Encoder
 from seq2attn.model.encoder import InitialState as InitialState
 from seq2attn.model.histories import AttentionStep as AttentionStep
 from seq2attn.model.histories import History as History
-from seq2attn.model.hooks import hooked as hooked
 from seq2attn.model.losses import Loss as Loss
 from seq2attn.model.normalisers import Normaliser as Normaliser
 from seq2attn.model.points import At as At
 from seq2attn.model.points import Point as Point
+from seq2attn.model.points import hooked as hooked
 from seq2attn.model.scores import Score as Score
 from seq2attn.model.windows import View as View
 from seq2attn.model.windows import Window as Window

@@ -14,7 +14,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import Rank, hooked, hooked_places
+from seq2attn.model.points import Rank, hooked, hooked_places
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 

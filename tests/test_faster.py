@@ -22,8 +22,8 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Softmax
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.model.resets import draw_resets
 from seq2attn.model.scores import Additive, General
 

@@ -17,8 +17,7 @@ from refusal import refused
 from test_inside import FIXED, KINDS, TEXT, made, of_heads, transformer
 
 import seq2attn
-from seq2attn.model.hooks import hooked, is_hooked
-from seq2attn.model.points import Point
+from seq2attn.model.points import Point, hooked, is_hooked
 
 TEXTS = "abc ab abcd ab cba".split()
 OTHERS = "cba ac dcba ea bbc".split()

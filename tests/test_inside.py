@@ -21,8 +21,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.cells import Cell
-from seq2attn.model.hooks import hooked, is_hooked
-from seq2attn.model.points import Point
+from seq2attn.model.points import Point, hooked, is_hooked
 from seq2attn.parts import TASKS
 
 TEXT, OTHER = "abcd", "dcab"

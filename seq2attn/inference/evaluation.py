@@ -16,7 +16,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import of_strings
+from seq2attn.model.points import of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.answers import PairAnswer, align
 from seq2attn.results.evaluation import Evaluation

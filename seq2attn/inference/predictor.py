@@ -29,9 +29,8 @@ from seq2attn.inference.decoding import (
     greedy_decode,
     measuring,
 )
-from seq2attn.model.hooks import Rank, hooked_places, of_strings
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.options import composed
+from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 

@@ -29,9 +29,9 @@ from seq2attn.model.histories import (
     Shift,
     ShiftByKey,
 )
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.model.resets import Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 from seq2attn.torch_private import has_any_global_hook

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import GRU, LSTM, State, TorchCell, at_ends
-from seq2attn.model.hooks import is_hooked
 from seq2attn.model.normalisers import Softmax
+from seq2attn.model.points import is_hooked
 from seq2attn.torch_private import masked_softmax
 
 

@@ -41,7 +41,7 @@ class Reset:
 
 
 Resets = Mapping[Point, Reset]
-"""hooks (`hooks.hooked_places`) that reset states of a model"""
+"""hooks (`points.hooked_places`) that reset states of a model"""
 
 
 def draw_resets(

@@ -25,8 +25,7 @@ from seq2attn.data.batches import Examples, drop_words, generator, make_batch, v
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.hooks import Rank, named_hooks
-from seq2attn.model.points import Hook, places
+from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
 from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
 from seq2attn.pages.spelling import torch_decompositions

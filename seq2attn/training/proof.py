@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
-from seq2attn.model.hooks import is_hooked
+from seq2attn.model.points import is_hooked
 from seq2attn.training.step import Forward, TrainingStep
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
