@@ -23,14 +23,14 @@ from seq2attn.model.encoder import Encoder as Encoder
 from seq2attn.model.encoder import InitialState as InitialState
 from seq2attn.model.histories import AttentionStep as AttentionStep
 from seq2attn.model.histories import History as History
-from seq2attn.model.losses import Loss as Loss
+from seq2attn.model.interface import Loss as Loss
 from seq2attn.model.normalisers import Normaliser as Normaliser
+from seq2attn.model.normalisers import View as View
+from seq2attn.model.normalisers import Window as Window
 from seq2attn.model.points import At as At
 from seq2attn.model.points import Point as Point
 from seq2attn.model.points import hooked as hooked
 from seq2attn.model.scores import Score as Score
-from seq2attn.model.windows import View as View
-from seq2attn.model.windows import Window as Window
 from seq2attn.registry import register as register
 from seq2attn.results.evaluation import Evaluation as Evaluation
 from seq2attn.runs.run import Run as Run

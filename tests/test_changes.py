@@ -25,8 +25,8 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
+from seq2attn.model.normalisers import LocalP, View
 from seq2attn.model.scores import Additive
-from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint

@@ -25,8 +25,8 @@ from textbook import Textbook
 from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.data.vocabulary import PAD
+from seq2attn.model.cells import draw_resets
 from seq2attn.model.points import Rank, hooked_places
-from seq2attn.model.resets import draw_resets
 from seq2attn.parts import SCORES
 
 FACTORS = {

@@ -18,13 +18,12 @@ from seq2attn.kernels import faster, faster_form, library, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
-from seq2attn.model.cells import GRU
+from seq2attn.model.cells import GRU, draw_resets
 from seq2attn.model.decoder import LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import Rank, hooked_places
-from seq2attn.model.resets import draw_resets
 from seq2attn.model.scores import Additive, General
 
 needs_the_library = pytest.mark.skipif(

@@ -18,7 +18,7 @@ from seq2attn.kernels.function import TYPES, gru
 from seq2attn.kernels.fused import FUSED, Place, fused, place_together
 from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.cells import GRU, LSTM, at_ends
+from seq2attn.model.cells import GRU, LSTM, Resets, at_ends
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Layer, RecurrentEncoder, flip, flip_index
 from seq2attn.model.histories import (
@@ -32,7 +32,6 @@ from seq2attn.model.histories import (
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
 from seq2attn.model.points import Rank, hooked_places
-from seq2attn.model.resets import Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 from seq2attn.torch_private import has_any_global_hook
 

@@ -12,10 +12,10 @@ from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import faster_form
+from seq2attn.model.cells import Resets, draw_resets
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Place, Rank, hooked_places, is_hooked, places
-from seq2attn.model.resets import Resets, draw_resets
 from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
 Forward = Callable[[Batch, Resets], Decoded]
