@@ -182,16 +182,11 @@ def test_attention_images_are_recorded(often_watched):
         image = Image.open(io.BytesIO(picture))
         assert image.format == "PNG"
         weights = maps[step]
-        rows = image.height // (len(weights) + 1)
-        columns = image.width // (len(weights[0]) + 1)
-        ink = image.convert("L").point(lambda grey: 255 * (grey < 128))
-        for place, inked in ((0, 0), False), ((1, 0), True), ((0, 1), True):  # letters
-            left, top = place[0] * columns, place[1] * rows
-            letter = ink.crop((left, top, left + columns, top + rows))
-            assert bool(letter.getbbox()) == inked
+        rows = image.height // len(weights)
+        columns = image.width // len(weights[0])
         for row, line in enumerate(weights):
             for column, weight in enumerate(line):
-                pixel = image.getpixel(((column + 1) * columns + 1, (row + 1) * rows + 1))
+                pixel = image.getpixel((column * columns + 1, row * rows + 1))
                 assert pixel == pytest.approx(weight_colour(weight), abs=2)
 
 

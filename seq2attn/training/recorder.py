@@ -6,12 +6,10 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -20,7 +18,6 @@ from seq2attn.colours import weight_colour
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
-from seq2attn.display.signs import sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import append, writing
 from seq2attn.inference.predictor import output_bound
@@ -122,30 +119,12 @@ class Recorder:
 
 
 def _heat_map(attention: AttentionMap) -> Summary.Image:
-    """Draw a map as a PNG image: a square of CELL x CELL pixels for each weight, in its colour; to
-    the left of each row its output token, above each column its source token.
-    """
+    """Draw a map as a PNG image: a square of CELL x CELL pixels for each weight, in its colour."""
     columns = len(attention.source_symbols)
     rows = len(attention.output_symbols)
-    cells = Image.new("RGB", (columns, rows))  # a pixel each
-    cells.putdata([weight_colour(weight) for row in attention.weights for weight in row])
-    cells = cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
-    # a column and a row more, white, for the tokens
-    image = Image.new("RGB", (CELL + CELL * columns, CELL + CELL * rows), "white")
-    image.paste(cells, (CELL, CELL))
-
-    letters = ImageDraw.Draw(image)
-    font = _font()
-    middle = CELL // 2
-    # from 1: the output tokens stand in column 0, the source tokens in row 0
-    for place, symbol in enumerate(attention.source_symbols, start=1):
-        centre = (place * CELL + middle, middle)  # pixels: x, y
-        # two characters fit into a square; "mm": the text is centred there, in both directions
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
-    for place, symbol in enumerate(attention.output_symbols, start=1):
-        centre = (middle, place * CELL + middle)
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
-
+    image = Image.new("RGB", (columns, rows))  # a pixel each
+    image.putdata([weight_colour(weight) for row in attention.weights for weight in row])
+    image = image.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
     png = io.BytesIO()
     image.save(png, format="PNG")
     return Summary.Image(
@@ -154,13 +133,6 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
         colorspace=3,  # RGB
         encoded_image_string=png.getvalue(),
     )
-
-
-@cache
-def _font() -> ImageFont.FreeTypeFont:
-    """Return the font of matplotlib's figures, without importing matplotlib, which takes long."""
-    file = distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSans.ttf")
-    return ImageFont.truetype(str(file), CELL * 0.6)
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:
