@@ -2,7 +2,6 @@
 that is wrong is caught.
 """
 
-import random
 import types
 from math import inf
 from unittest import mock
@@ -32,7 +31,7 @@ from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step
-from seq2attn.training.proof import is_due, largest_error, without_trace
+from seq2attn.training.proof import is_due, largest_error, restoring_buffers
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
@@ -366,18 +365,9 @@ def test_when_it_is_due_and_what_agrees():
     assert [largest_error([one], [other]) for one, other in pairs] == [0, inf, inf, 0, 0]
 
 
-def test_a_proof_leaves_generators_and_buffers_as_they_were():
+def test_a_proof_leaves_buffers_as_they_were():
     model = nn.BatchNorm1d(2)
-    model.own = torch.Generator().manual_seed(5)
-    before = [
-        torch.get_rng_state(),
-        model.own.get_state(),
-        model.running_mean.clone(),
-        random.getstate(),
-    ]
-    with without_trace(model):
-        torch.rand(1), torch.rand(1, generator=model.own), random.random()
+    before = model.running_mean.clone()
+    with restoring_buffers(model):
         model(torch.rand(3, 2))
-    after = [torch.get_rng_state(), model.own.get_state(), model.running_mean]
-    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=False))
-    assert random.getstate() == before[3]
+    assert torch.equal(model.running_mean, before)

@@ -2,8 +2,8 @@
 
 Read it in this order: `scores`, `normalisers` (and windows), `histories` and `monotonic` (which
 positions of the source matter), `attention` (weights and contexts), `cells` (one recurrent step,
-and resets), `encoder`, `decoder` (the arrangements, and all together). `interface` is what the rest of
-the package calls, with the losses, and `points` lets others see values and change them.
+and resets), `encoder`, `decoder` (the arrangements, and all together). `interface` is what the rest
+of the package calls, with the losses, and `points` lets others see values and change them.
 `transformer` is the other architecture.
 
 Whatever is changed here, by a subclass, a replaced method or a hook, is what trains, evaluates and

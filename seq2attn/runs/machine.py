@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -60,20 +59,6 @@ def available_cores() -> int:
     """Return the number of processor cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def total_memory(device: torch.device) -> float:
-    """Return the memory of a device in bytes, free or not: of a CUDA GPU its own, of other devices
-    that of the machine, which mps shares. Infinity if the system does not say.
-    """
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return math.inf
 
 
 def keep_freed_memory() -> None:
