@@ -14,7 +14,7 @@ from models import as_batch, is_real, make_batch, make_cell_free_model, make_mod
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from seq2attn.kernels import faster, faster_form, library, prefers_cpu
+from seq2attn.kernels import faster, faster_form, function, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
@@ -27,7 +27,7 @@ from seq2attn.model.points import Rank, hooked_places
 from seq2attn.model.scores import Additive, General
 
 needs_the_library = pytest.mark.skipif(
-    isinstance(library.load(torch.float64), str), reason="there is no compiled library"
+    isinstance(function.load(torch.float64), str), reason="there is no compiled library"
 )
 pytestmark = needs_the_library
 KNOWN = "dot scaled general scaled_general additive key_value".split()

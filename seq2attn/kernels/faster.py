@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch, valid_mask
-from seq2attn.kernels.function import TYPES, gru
+from seq2attn.data.batches import Batch
+from seq2attn.data.padding import valid_mask
+from seq2attn.kernels.function import OFF, TYPES, gru, load
 from seq2attn.kernels.fused import FUSED, Place, fused, place_together
-from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, LSTM, Resets, at_ends
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
@@ -103,16 +103,14 @@ def faster_form(model: Model) -> FasterForm | None:
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    first = next(model.parameters())
+    # one kind, or some are of another dtype or device, or parametrized
+    kind, *others = {(type(weight), weight.dtype, weight.device) for weight in model.parameters()}
+    weight_type, dtype, device = kind
     # kernels compute in float32 and float64; on mps they were never tried
-    if first.dtype not in TYPES or first.device.type == "mps":
+    if others or weight_type is not nn.Parameter or dtype not in TYPES or device.type == "mps":
         return None
-    for weight in model.parameters():
-        alike = weight.dtype == first.dtype and weight.device == first.device
-        if type(weight) is not nn.Parameter or not alike:  # such as a parametrized weight
-            return None
 
-    kernels = load(first.dtype)  # a text if there are none: why
+    kernels = load(dtype)  # a text if there are none: why
     places = list(_fused_parts(model))
     # what the C computes has a GRU, which can be fused: without places there is nothing for the C
     if kernels == OFF or not places:
@@ -120,7 +118,7 @@ def faster_form(model: Model) -> FasterForm | None:
     for place in places:
         if isinstance(place.part, GRU):
             place_together(place.part)  # for cuDNN; on a CPU nothing happens
-    if isinstance(kernels, str) or first.device.type != "cpu":  # no C: PyTorch's operations alone
+    if isinstance(kernels, str) or device.type != "cpu":  # no C: PyTorch's operations alone
         return FasterForm(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
@@ -338,10 +336,8 @@ def _recurrence(
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(tokens.numel()).view_as(tokens)
     else:
-        table = embedding.weight  # (V, E)
-        if embedding.padding_idx is not None:  # as in PyTorch, this row gets no gradient
-            fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
-            table = torch.where(fixed, table.detach(), table)
+        # (V, E) all vectors, by the module: a fixed vector of `<pad>` gets no gradient
+        table = embedding(torch.arange(embedding.num_embeddings))
 
     inputs: dict[str, Any] = dict(cell.named_parameters())
     inputs |= {"embedding": table, "tokens": tokens, "initial": initial}

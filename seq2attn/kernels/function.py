@@ -1,13 +1,26 @@
-"""The recurrence in C: its functions, called with tensors, and the differentiable function made of
+"""The recurrence in C: the library that `setup.py` compiled from the C beside this file when
+seq2attn was installed; its functions, called with tensors; and the differentiable function made of
 them.
 """
 
 import ctypes
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from seq2attn.errors import Seq2AttnError
+
+SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: the formulas alone
+OFF = f"{SWITCH} is off"
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "recurrence.so"
+WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not compile
 
 # The fields of the C's structure `Recurrence` in their order; recurrence.c describes each. They are
 # numbers and pointers of 8 bytes each. First sizes:
@@ -105,6 +118,72 @@ class Kernels:
         recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()  # after sizes and tensors
         result: int = function(recurrence)
         return result
+
+
+# ---- the library: found, checked and loaded ----
+
+
+def load(dtype: torch.dtype) -> Kernels | str:
+    """Return the compiled recurrence for this dtype and processor, or why there is none."""
+    value = os.environ.get(SWITCH) or "on"
+    if value not in ("on", "off"):
+        raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
+    return _load(dtype) if value == "on" else OFF
+
+
+def describe(device: torch.device) -> str:
+    """Say which kernels training on this device uses, or why it uses none."""
+    found = load(torch.float32)
+    if device.type != "cpu" and found != OFF:
+        return "not compiled: PyTorch's fused operations"
+    return found if isinstance(found, str) else f"compiled, {found.variant}"
+
+
+def why_slow(device: torch.device) -> str | None:
+    """Say how training on a CPU could be faster; None if compiled kernels are there, or were
+    switched off by the user, and for another device, which does not use them.
+    """
+    found = load(torch.float32)  # the kernels, or why there are none
+    if device.type != "cpu" or not isinstance(found, str) or found == OFF:
+        return None
+    return (
+        f"{found}; training takes 2.5 times as long as with compiled kernels. To change that, "
+        "install a C compiler, then seq2attn again with pip install --force-reinstall --no-deps"
+    )
+
+
+@cache
+def _load(dtype: torch.dtype) -> Kernels | str:
+    """Return the compiled recurrence for this dtype and this machine's processor, or a sentence
+    that says why there is none. The library is loaded once in a process for each dtype.
+    """
+    if not LIBRARY.is_file():
+        reason = f"there is no {LIBRARY.name}"
+        if WHY_NONE.is_file():
+            reason = WHY_NONE.read_text(encoding="utf-8").strip()
+        return f"the recurrences were not compiled when seq2attn was installed: {reason}"
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        # both return text: the checksum of the sources, and the fastest variant that this processor
+        # can run, such as "avx2"
+        library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
+        if library.built_from().decode() != checksum():
+            return f"{LIBRARY.name} was compiled from other sources than those beside it"
+        # float64 is for exact results, not for speed: of it only the variant that every processor
+        # can run is compiled
+        variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
+        return Kernels(library, dtype, variant)
+    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
+        return f"the compiled recurrences cannot be loaded: {error}"
+
+
+def checksum() -> str:
+    """Compute the checksum of the C sources, as setup.py does."""
+    sources = sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+# ---- the recurrence as a differentiable function ----
 
 
 def gru(kernels: Kernels, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
@@ -209,23 +288,18 @@ class Recurrence(torch.autograd.Function):
         if grad_weights is not None:
             grad_weights = grad_weights.contiguous()
 
-        wanted = {name: named[name] for name in LEARNED if named[name] is not None}
         # an encoder's initial state is zeros, which need no gradient; 1: the argument `kernels`,
         # which comes before the inputs
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
-            del wanted["initial"]
-
-        sizes = [like.numel() for like in wanted.values()]
-        parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all gradients
-        gradients: dict[str, Tensor] = {}
-        for (name, like), part in zip(wanted.items(), parts, strict=True):
-            gradients[name] = part.view_as(like)
+            named["initial"] = None
+        learned = [
+            None if named[name] is None else torch.zeros_like(named[name]) for name in LEARNED
+        ]
 
         # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
         # gradient is `grads`. If it was `vectors`, the gradient of the states begins at 0, and the
         # C adds what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
-        learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
         ctx.kernels.backward(ctx.sizes, tensors)
         return None, *(None for _ in FIXED), *learned  # of `kernels`, and of INPUTS
