@@ -260,7 +260,7 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
         ({"ban": [(0, 5)]}, "unknown position 5"),
         *(
             ({"ban": wrong}, "ban must be positions, or (step, position), such as ")
-            for wrong in (2, "2", [True])
+            for wrong in (2, "2", [-1])
         ),
         (
             {"write": {0: "x"}},

@@ -188,11 +188,6 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         ),
         (made, {"decoder.state": 0}, r"patch must be \(name, step\) -> a row, .*; found {'decoder"),
         (made, {("decoder.state", -1): [0.0] * 5}, r"found {\('decoder.state', -1\)"),
-        (
-            made,
-            {("decoder.state", 0): [float("nan")] * 5},
-            "decoder.state at 0 must be finite numbers, or a row for each string.*; found .nan",
-        ),
         (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
         (
             made,
@@ -202,7 +197,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         (
             made,
             {("attention.weights", 1): "x"},
-            "attention.weights at 1 must be finite numbers, .*; found 'x'",
+            "attention.weights at 1 must be numbers, .*; found 'x'",
         ),
         (
             transformer,
