@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,10 +17,17 @@ from seq2attn.model.points import At, Hook, Place, Point, by_row, places, row_ax
 from seq2attn.text import quoted
 
 Axes = tuple[str, ...]
-Visit = tuple[range, Tensor]
-"""the positions of L rows, and what was computed there (B, L, ...)"""
-Batch = tuple[Sequence[int], NDArray[Any]]
-"""the indices of B strings, and what the model computed for them (B, L, ...)"""
+
+
+class Visit(NamedTuple):
+    """What a model computed at one point in one call, for B strings and L positions."""
+
+    point: Point
+    strings: Tensor
+    """(B,) their indices"""
+    positions: range
+    rows: NDArray[Any]
+    """(B, L, ...)"""
 
 
 class Cache(dict[str, NDArray[Any]]):
@@ -89,8 +94,7 @@ class Cache(dict[str, NDArray[Any]]):
     def __repr__(self) -> str:
         arrays = []
         for name, array in self.items():
-            axes = zip(self._axes[name], array.shape, strict=True)
-            sizes = [f"{axis} {size}" for axis, size in axes]
+            sizes = map("{} {}".format, self._axes[name], array.shape)
             arrays.append(f"{name} ({', '.join(sizes)})")
         return f"Cache({', '.join(arrays)})"
 
@@ -99,9 +103,9 @@ class Cache(dict[str, NDArray[Any]]):
 
 
 class Collector:
-    """Keeps what a model computes for batches of strings, in the context of
-    `hooked_places(collector.hooks, Rank.CACHE)`: its hooks keep each value that passes a point,
-    `end_batch` says which strings these were of, and `cache` joins all batches.
+    """Keeps what a model computes for strings, in the context of
+    `hooked_places(collector.hooks, Rank.CACHE)`: its hooks keep each value that passes a point, and
+    `cache` joins them.
 
     Points without axes, those that no value passes, and the encoder's single steps are left out.
     Points that share a name, such as those of heads, become one array.
@@ -109,40 +113,23 @@ class Collector:
 
     def __init__(self, model: Model) -> None:
         """Make the hooks that keep what passes the points of `model`."""
-        self._groups: dict[str, list[Point]] = {}  # name -> the points that share it
+        self._points: dict[str, list[Point]] = {}  # name -> those that share it
+        self._visits: dict[str, list[Visit]] = defaultdict(list)  # by name
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
             axes = group[0].point.axes
             # an encoder's points without `source` are passed once for each step of its cells
             if axes and ("source" in axes or not name.startswith("encoder.")):
-                self._groups[name] = [place.point for place in group]
-                for place in group:
-                    self.hooks.append((place, partial(self._keep, place.point)))
+                self._points[name] = [place.point for place in group]
+                self.hooks += [(place, self._keep) for place in group]
 
-        self._visits: dict[Point, list[Visit]] = defaultdict(list)  # of this batch
-        self._batches: dict[str, list[Batch]] = defaultdict(list)  # by name
-
-    def _keep(self, point: Point, value: Tensor, at: At) -> None:
+    def _keep(self, value: Tensor, at: At) -> None:
         """Keep a value (B, ...) that passes a point. The hook of each of them."""
-        self._visits[point].append((at.positions, by_row(point.axes, value)))
-
-    def end_batch(self, indices: Sequence[int]) -> None:
-        """Assign what was kept since the last call to the strings with these indices: the B rows of
-        a batch, in order, whose sources have one length.
-        """
-        for name, group in self._groups.items():
-            found = []  # (B, rows, ...) of each point that a value has passed in this batch
-            for point in group:
-                if point in self._visits:
-                    found.append(by_position(name, self._visits[point]))
-            if found:  # (no value may have passed the points of this name)
-                # (B, rows, ...); (B, rows, points, ...) where several points share the name
-                joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
-                self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
-        self._visits.clear()
+        rows = at_least_float32(by_row(at.axes, value)).cpu().numpy()
+        self._visits[at.name].append(Visit(at.point, at.strings, at.positions, rows))
 
     def cache(self, answers: Sequence[Answer]) -> Cache:
-        """Return the cache of all strings of all batches.
+        """Return the cache of all strings.
 
         answers: those to the strings, by their indices; they say where each string's steps and
             source positions end in the arrays.
@@ -150,63 +137,52 @@ class Collector:
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
         arrays, axes = {}, {}
-
-        for name, batches in self._batches.items():
-            point, *others = self._groups[name]  # the axes of one are those of all
-            counted = row_axis(point.axes)  # what rows are: `step` or `source`
+        for name, points in self._points.items():
+            if name not in self._visits:  # no value has passed the points of this name
+                continue
+            own = points[0].axes  # those of one point are those of all
+            counted = row_axis(own)  # what rows are: `step` or `source`
             # where several points share the name, an axis tells them apart, such as `head`
-            each = [point.each or "point"] if others else []
-            of_row = [axis for axis in point.axes if axis != counted]
-            axes[name] = ("string", counted, *each, *of_row)
+            each = [points[0].each or "point"] if len(points) > 1 else []
+            axes[name] = ("string", counted, *each, *[axis for axis in own if axis != counted])
 
-            arrays[name] = array = _joined(batches, len(answers))
+            array = _joined(name, self._visits[name], points, len(answers))
             # A batch goes on until the longest of its outputs has ended. (Its sources have one
             # length, so rows of `source` have nothing behind their ends.)
             if counted == "step":
                 array[np.arange(array.shape[1]) >= steps[:, None]] = _blank(array)
-
+            arrays[name] = array if each else array[:, :, 0]
         return Cache(arrays, axes, {"step": steps, "source": sources})
 
 
-def _joined(batches: Sequence[Batch], count: int) -> NDArray[Any]:
-    """Return the arrays of all batches as one for `count` strings, (count, ...): along each axis as
-    long as the longest of them, and blank (`_blank`) beyond the end of the others.
+def _joined(
+    name: str, visits: Sequence[Visit], points: Sequence[Point], count: int
+) -> NDArray[Any]:
+    """Return all that was computed at some points for `count` strings as one array (count,
+    positions, points, ...): along each axis as long as the longest visit, and blank (`_blank`)
+    where a string has no value.
+
+    name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
     """
-    longest = np.max([values.shape[1:] for _, values in batches], axis=0)
-    _, first = batches[0]
-    array = np.full((count, *longest), _blank(first), first.dtype)
-    for indices, values in batches:
-        # these strings, and along every other axis as much as the batch has
-        region: Any = indices, *map(slice, values.shape[1:])
-        array[region] = values
+    positions = max(visit.positions.stop for visit in visits)
+    longest = np.max([visit.rows.shape[2:] for visit in visits], axis=0).astype(int)
+    first = visits[0].rows
+    array = np.full((count, positions, len(points), *longest), _blank(first), first.dtype)
+    for visit in visits:
+        here = slice(visit.positions.start, visit.positions.stop)
+        # along every other axis as much as the visit has
+        sizes = map(slice, visit.rows.shape[2:])
+        region: Any = (visit.strings.numpy(), here, points.index(visit.point), *sizes)
+        if array.dtype.kind == "f" and not np.isnan(array[region]).all():
+            raise Seq2AttnError(
+                f"{name} is passed several times at position {here.start}, and a cache keeps one "
+                "value",
+                hint="Give each of them a point of its own, or the axes step and source.",
+            )
+        array[region] = visit.rows
     return array
 
 
 def _blank(array: NDArray[Any]) -> float | bool:
     """Return what stands where a string has no value: nan, or False in `attention.allowed`."""
     return np.nan if array.dtype.kind == "f" else False
-
-
-def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
-    """Join the rows (B, L, ...) of several calls in the order of their positions: (B, last position
-    + 1, ...), with nan, or False, at positions without a row.
-
-    name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
-    """
-    order: list[int] = []  # the position of each row of `joined`
-    for positions, _ in visits:
-        order += positions
-    joined = torch.cat([rows for _, rows in visits], dim=1)
-    if order == list(range(len(order))):  # nearly always: no position is missing or out of order
-        return joined
-    position, count = Counter(order).most_common(1)[0]
-    if count > 1:
-        raise Seq2AttnError(
-            f"{name} is passed several times at position {position}, and a cache keeps one value",
-            hint="Give each of them a point of its own, or the axes step and source.",
-        )
-    blank = torch.nan if joined.is_floating_point() else 0  # 0: False, as in `attention.allowed`
-    shape = (len(joined), max(order) + 1, *joined.shape[2:])
-    placed = joined.new_full(shape, blank)
-    placed[:, order] = joined
-    return placed

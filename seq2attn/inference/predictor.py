@@ -123,7 +123,7 @@ class Predictor:
         collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
         with hooked_places(collector.hooks, Rank.CACHE):
-            answers = self.answer(sources, range(len(sources)), True, collector)
+            answers = self.answer(sources, range(len(sources)), True)
         return answers, collector.cache(answers)
 
     def answer(
@@ -131,12 +131,11 @@ class Predictor:
         sources: Sequence[Source],
         numbers: Sequence[int],
         keep_weights: bool = False,
-        collector: Collector | None = None,
     ) -> list[Answer]:
         """Return the answers to the sources, in their order. Raises as `decode` does.
 
         numbers: the index of each source among all strings of the caller, which hooks are told.
-        keep_weights: as for `predict`. collector: learns which sources were decoded together.
+        keep_weights: as for `predict`.
         """
         answers: dict[int, Answer] = {}
 
@@ -152,8 +151,6 @@ class Predictor:
 
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
-            if collector is not None:
-                collector.end_batch(indices)
         return [answers[index] for index in sorted(answers)]
 
     def decoded_together(
