@@ -113,7 +113,7 @@ def varied(model):
 
 def config_with_widths(choices):
     """The choices in a config, with widths of their own where a score has any."""
-    widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
+    widths = {"additive": {"width": 4}}
     options = {"score": {"name": choices["score"], **widths.get(choices["score"], {})}}
     if choices["history"] == "shift":
         options["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}

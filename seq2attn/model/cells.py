@@ -4,7 +4,6 @@ A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` an
 `lstm`. Shapes: B strings of a batch, S positions, E the width of an input, D of a state.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,14 +121,9 @@ class TorchCell(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         """Draw all weights uniformly from -1/sqrt(D) to 1/sqrt(D), as torch does."""
         super().__init__(input_width, width)
-        rows = self.blocks * width
-        self.weight_ih = nn.Parameter(torch.empty(rows, input_width))
-        self.weight_hh = nn.Parameter(torch.empty(rows, width))
-        self.bias_ih = nn.Parameter(torch.empty(rows))
-        self.bias_hh = nn.Parameter(torch.empty(rows))
-        bound = 1 / math.sqrt(width)
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -bound, bound)
+        drawn = nn.RNNCellBase(input_width, width, bias=True, num_chunks=self.blocks)
+        self.weight_ih, self.weight_hh = drawn.weight_ih, drawn.weight_hh
+        self.bias_ih, self.bias_hh = drawn.bias_ih, drawn.bias_hh
 
     def project_input(self, inputs: Tensor) -> Tensor:
         """Compute W_i x + b_i of all gates: (..., E) -> (..., G D)."""
