@@ -4,6 +4,7 @@ ensembles, which average probabilities step by step.
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,9 +24,12 @@ from refusal import refused
 
 from seq2attn.build import build_model
 from seq2attn.data.tasks.strings import Copy
+from seq2attn.inference import trained_model
 from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode, greedy_decode
-from seq2attn.inference.predictor import Predictor, ensemble
+from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.runs.run import Run
 
 EOS, V = 2, 5
 SOURCE = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]])
@@ -215,8 +219,11 @@ def predictor(alphabet="ab", source_eos=True):
     return Predictor(model, Copy(alphabet=alphabet), source_eos=source_eos, device=CPU)
 
 
-def test_what_cannot_decode_together_is_refused():
+def test_what_cannot_decode_together_is_refused(monkeypatch):
+    one, two = Run(Path("one")), Run(Path("two"))
     for other in (predictor("ac"), predictor(source_eos=False)):
-        says = "one and two cannot form an ensemble: they read or write different symbols"
-        with refused(says):
-            ensemble({"one": predictor(), "two": other})
+        made = {one: predictor(), two: other}
+        loaded = {run: TrainedModel(run, None, made[run], "best", 1) for run in made}
+        monkeypatch.setattr(trained_model, "load_run", lambda run, *_, of=loaded: of[run])
+        with refused("one and two cannot form an ensemble: they read or write different symbols"):
+            load_ensemble([one, two])

@@ -1,7 +1,7 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch, Examples, encoder_input, make_batch, pad_pairs, pad_rows
-from seq2attn.data.tasks import Task
+from seq2attn.data.batches import Batch, make_batch
+from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.tasks.base import EncodedPair, pad_pairs
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
@@ -22,7 +23,6 @@ from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
-    Ensemble,
     Output,
     Steps,
     beam_decode,
@@ -141,15 +141,12 @@ class Predictor:
 
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
             texts = [sources[index][0] for index in indices]
-            rows = [sources[index][1] for index in indices]
-
-            ids, lengths = pad_rows(rows, self.device)  # (B, S) and (B,)
-            source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
-            source = self._pad(source)  # as far as `changes` ask for padding
+            pairs: list[EncodedPair] = [(sources[index][1], []) for index in indices]  # no targets
+            batch = self.batch(pad_pairs(pairs, self.device))
+            ids = batch.source
             with of_strings(numbers[index] for index in indices):
-                decoding = self.decode(source, lengths, keep_weights=keep_weights)
-
-            decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
+                decoding = self.decode(ids, batch.source_lengths, keep_weights=keep_weights)
+            decoded = self.answers(texts, ids, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
         return [answers[index] for index in sorted(answers)]
 
@@ -191,10 +188,8 @@ class Predictor:
     def batch(self, examples: Examples) -> Batch:
         """Return the examples as the model takes them, with the padding of `changes`."""
         batch = make_batch(examples, source_eos=self.source_eos)
-        return replace(batch, source=self._pad(batch.source))
-
-    def _pad(self, source: Tensor) -> Tensor:
-        return F.pad(source, (0, self.changes.padding), value=PAD)
+        source = F.pad(batch.source, (0, self.changes.padding), value=PAD)
+        return replace(batch, source=source)
 
     def decode(
         self,
@@ -341,24 +336,6 @@ class Predictor:
                 symbols[step] = read[lacking[likeliest]]
 
         return symbols
-
-
-# ---- several models ----
-
-
-def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """Return one predictor that averages the probabilities of several, given by the names that a
-    message calls them. Raises `Seq2AttnError` if they cannot decode together.
-    """
-    (first, reference), *others = predictors.items()
-    for name, predictor in others:
-        if symbols_of(predictor) != symbols_of(reference):
-            raise Seq2AttnError(
-                f"{first} and {name} cannot form an ensemble: they read or write different symbols",
-                hint="Train them on the same task and data, with the same model.source_eos.",
-            )
-    models = [predictor.model for predictor in predictors.values()]
-    return replace(reference, model=Ensemble(models))
 
 
 def symbols_of(predictor: Predictor) -> tuple[Any, ...]:

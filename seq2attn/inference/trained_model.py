@@ -19,9 +19,9 @@ from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.answer import PatchMap
 from seq2attn.inference.cache import Cache
 from seq2attn.inference.changes import Changes
-from seq2attn.inference.decoding import BeamSearch, Steps
+from seq2attn.inference.decoding import BeamSearch, Ensemble, Steps
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
-from seq2attn.inference.predictor import Predictor, ensemble
+from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.model.interface import Model
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
@@ -312,6 +312,14 @@ def load_ensemble(
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]
-    # by path: runs in two folders may have one name
-    predictors = {str(model.run.path): model.predictor for model in models}
-    return replace(models[0], predictor=ensemble(predictors), ensemble=tuple(runs))
+    first = models[0]
+    for model in models:
+        if symbols_of(model.predictor) != symbols_of(first.predictor):
+            raise Seq2AttnError(
+                f"{first.run.path} and {model.run.path} cannot form an ensemble: they read or "
+                "write different symbols",
+                hint="Train them on the same task and data, with the same model.source_eos.",
+            )
+    module = Ensemble([model.module for model in models])
+    predictor = replace(first.predictor, model=module)
+    return replace(first, predictor=predictor, ensemble=tuple(runs))
