@@ -12,8 +12,8 @@ from seq2attn.data.tasks.strings import StringTask as StringTask
 from seq2attn.data.vocabulary import Vocabulary as Vocabulary
 from seq2attn.errors import Seq2AttnError as Seq2AttnError
 from seq2attn.inference.answer import Answer as Answer
+from seq2attn.inference.answer import Cache as Cache
 from seq2attn.inference.answer import PatchMap as PatchMap
-from seq2attn.inference.cache import Cache as Cache
 from seq2attn.inference.trained_model import TrainedModel as TrainedModel
 from seq2attn.inference.trained_model import patch_map as patch_map
 from seq2attn.model.cells import Cell as Cell

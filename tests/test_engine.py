@@ -34,8 +34,7 @@ from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
 from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
-from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 KINDS = {torch.float64: "float", torch.float32: "float", torch.int64: "int", torch.bool: "bool"}
 

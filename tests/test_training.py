@@ -27,8 +27,8 @@ from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.schedule import learning_rate, snapshot_steps
 from seq2attn.training.signals import stop_on_signals
+from seq2attn.training.step import learning_rate, snapshot_steps
 
 STEPS = 10  # evaluations, each with a checkpoint, after steps 4, 8 and 10
 TINY = """

@@ -17,8 +17,7 @@ from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.tasks.base import EncodedPair, pad_pairs
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.answer import Answer, Hypothesis
-from seq2attn.inference.cache import Cache, Collector
+from seq2attn.inference.answer import Answer, Cache, Collector, Hypothesis
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,

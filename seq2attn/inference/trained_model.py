@@ -16,8 +16,7 @@ from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
-from seq2attn.inference.answer import PatchMap
-from seq2attn.inference.cache import Cache
+from seq2attn.inference.answer import Cache, PatchMap
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch, Ensemble, Steps
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs

@@ -37,8 +37,7 @@ from seq2attn.torch_private import (
     get_decompositions,
     reparametrize_module,
 )
-from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""

@@ -33,8 +33,14 @@ from seq2attn.runs.records import Progress, Status
 from seq2attn.runs.run import Run
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import Recorder, watched_strings
-from seq2attn.training.schedule import learning_rate, snapshot_steps, training_span
-from seq2attn.training.step import Losses, TrainingStep, token_accuracy
+from seq2attn.training.step import (
+    Losses,
+    TrainingStep,
+    learning_rate,
+    snapshot_steps,
+    token_accuracy,
+    training_span,
+)
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 

@@ -33,9 +33,8 @@ from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
-from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, training_span
 
 
 @dataclass(frozen=True)

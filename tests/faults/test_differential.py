@@ -25,9 +25,8 @@ from seq2attn.data.batches import generator, make_batch
 from seq2attn.errors import ConfigError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training.recorder import Recorder
-from seq2attn.training.schedule import learning_rate
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 FIRST = int(os.environ.get("SEQ2ATTN_SEED", "15"))  # small, padded, and the C computes it
 SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "1"))
