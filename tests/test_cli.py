@@ -20,7 +20,6 @@ from seq2attn import __version__
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.strings import Reverse
-from seq2attn.display import progress
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.create import run_name
@@ -282,19 +281,6 @@ def test_predict_prints_only_the_outputs_and_notes_on_stderr(words, stdin, out, 
     assert done.out == out or out is None
     assert done.err.startswith(message)
     assert bool(done.err) == bool(message)
-
-
-@pytest.mark.parametrize("command", ["predict a -r tiny-001", "eval tiny-001 --lengths 1 --beam 2"])
-def test_a_long_decoding_says_how_far_it_is(monkeypatch, command):
-    quick = seq2attn(command).check()
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0)
-    slow = seq2attn(command).check()
-    assert slow.out == quick.out
-    assert "still decoding" not in quick.err
-    # one letter, for 2 * 1 + 10 steps at most
-    first, second, *_ = slow.err.splitlines()
-    assert first == "still decoding: step 0 of at most 12"
-    assert second == "still decoding: step 1 of at most 12"
 
 
 def test_predict_prints_json():

@@ -283,7 +283,6 @@ class Models:
         device: `auto`, `cpu`, `cuda` or `mps`.
         n_best: as for `search`.
         """
-        from seq2attn.display.progress import decoding_steps
         from seq2attn.inference.trained_model import load_ensemble
 
         if self.as_ensemble and len(runs) < 2:
@@ -296,8 +295,7 @@ class Models:
         for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
             _note_checkpoint(trained, self.checkpoint)
-            # `decoding_steps` shows how far a decoding is that takes long
-            models.append(trained.searching(search, decoding_steps))
+            models.append(trained.searching(search))
         return models
 
     def search(self, n_best: int = 0) -> BeamSearch | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -49,21 +48,6 @@ class Display(AbstractContextManager["Display"]):
 
 def _named(trial: str, text: str) -> str:
     return f"{trial}: {text}" if trial else text
-
-
-def decoding_steps(maximum: int) -> Iterator[int]:
-    """Yield the steps of a decoding, 0 to `maximum` - 1; say every `QUIET_SECONDS` how many there
-    were. The caller stops earlier where all strings have ended.
-
-    A long string takes long: each step attends to the whole source, and there may be twice as many
-    steps as source positions, so time grows with the square of the length.
-    """
-    due = time.monotonic() + QUIET_SECONDS
-    for step in range(maximum):
-        if time.monotonic() >= due:
-            say(f"still decoding: step {step:,} of at most {maximum:,}")
-            due = time.monotonic() + QUIET_SECONDS
-        yield step
 
 
 def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:

@@ -4,7 +4,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,9 +15,6 @@ from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError, is_number, need_count
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.text import quoted
-
-Steps = Callable[[int], Iterable[int]]
-"""yields the steps of a decoding, given their maximum number"""
 
 
 class Output(NamedTuple):
@@ -98,15 +95,13 @@ def greedy_decode(
     max_steps: int,
     keep_weights: bool = False,
     write: Mapping[int, int] | None = None,
-    steps: Steps = range,
 ) -> Decoding:
     """Emit at each step the likeliest token that `model.choices` allows, until each of B rows has
     emitted `<eos>`, at most `max_steps` times. Returns a `Decoding` with one output per source.
 
     source (B, S) ids, right-padded; lengths (B,). keep_weights: return the attention weights, too.
-    write: step, from 0 -> the id that all rows emit there in place of the likeliest. steps: given
-    `max_steps`, yields the number of each step, and may show progress. Raises `Seq2AttnError` if
-    logits are nan in a row that has not ended.
+    write: step, from 0 -> the id that all rows emit there in place of the likeliest. Raises
+    `Seq2AttnError` if logits are nan in a row that has not ended.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
@@ -116,7 +111,7 @@ def greedy_decode(
     # (B, max_steps), allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
     weights = []
-    for position in steps(max_steps):
+    for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
         largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
         undefined = undefined | (largest.isnan() & ~finished)  # the maximum is nan if one logit is
@@ -188,7 +183,6 @@ def beam_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
-    steps: Steps = range,
 ) -> Decoding:
     """Find the best K hypotheses, K = `search.width`, for source (B, S) ids, right-padded, of
     lengths (B,). The other arguments and the error are those of `greedy_decode`.
@@ -215,7 +209,7 @@ def beam_decode(
     emitted = torch.full_like(sources, SOS).unsqueeze(1)  # (BK, 1 + t): <sos>, then t tokens
     weights: list[Tensor] = []  # empty, or one tensor (BK, t, S) of all steps so far
 
-    for _ in steps(max_steps):
+    for _ in range(max_steps):
         # extend each hypothesis by each of V symbols
         decoded, state = model.step(emitted[:, -1], state, memory)
         logs = model.choices(decoded.logits.log_softmax(dim=2), memory)  # (BK, 1, V) ln p

@@ -23,7 +23,6 @@ from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
     Output,
-    Steps,
     beam_decode,
     greedy_decode,
     measuring,
@@ -85,8 +84,6 @@ class Predictor:
     """None: greedy decoding"""
     changes: Changes = UNCHANGED
     """made while each string is decoded"""
-    steps: Steps = range
-    """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
         self.model.to(self.device)
@@ -221,7 +218,7 @@ class Predictor:
 
         inputs = self.model, source, lengths
         with measuring(self.model), hooked_places(self.changes.hooks(*inputs), Rank.CHANGE):
-            return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
+            return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights)
 
     @property
     def _copies(self) -> bool:

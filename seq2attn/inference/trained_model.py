@@ -18,7 +18,7 @@ from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.answer import Cache, PatchMap
 from seq2attn.inference.changes import Changes
-from seq2attn.inference.decoding import BeamSearch, Ensemble, Steps
+from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.model.interface import Model
@@ -62,12 +62,9 @@ class TrainedModel:
         """The task, with its vocabularies."""
         return self.predictor.task
 
-    def searching(self, search: BeamSearch | None, steps: Steps = range) -> Self:
-        """Return this model with another way to decode: a beam search, or None for greedily.
-
-        steps: yields the steps of a decoding, given their maximum number; may show progress.
-        """
-        return replace(self, predictor=replace(self.predictor, search=search, steps=steps))
+    def searching(self, search: BeamSearch | None) -> Self:
+        """Return this model with another way to decode: a beam search, or None for greedily."""
+        return replace(self, predictor=replace(self.predictor, search=search))
 
     def predict(
         self,
