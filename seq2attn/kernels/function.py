@@ -67,57 +67,47 @@ TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
 class Kernels:
-    """The recurrence on a CPU, for tensors of one dtype and one kind of processor.
-
-    `forward` and `backward` get sizes in the order of `SIZES`, and tensors in the order of `INPUTS`
-    and `RESULTS`, for `backward` followed by gradients; None stands for those that are not needed.
-    Only the tokens are checked: shapes and dtypes must fit, and tensors must be contiguous.
-    """
+    """The functions of the library for tensors of one dtype and one kind of processor."""
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
-        """Find the functions for a dtype and a kind of processor (`variant`) in the library: of
+        """Choose the functions for a dtype and a kind of processor (`variant`) in the library: of
         float32 and `avx2`, for example, `forward_float_avx2`.
 
         Raises OSError if the library was compiled with a structure `Recurrence` of another size,
-        and AttributeError if it lacks a function.
+        and AttributeError if it lacks the function that says so.
         """
         self.variant = variant
+        self._library = library
         self._dtype = dtype
-        suffix = f"_{TYPES[dtype]}_{variant}"
-        # ctypes takes all functions to return an int, as `forward` does: 0 if a token is unknown
-        self._forward = library[f"forward{suffix}"]
-        self._backward = library[f"backward{suffix}"]
-        self._backward.restype = None
-        self._workspace_size = library[f"workspace_size{suffix}"]
-        self._workspace_size.restype = ctypes.c_int64
-        size = library[f"recurrence_size{suffix}"]
-        size.restype = ctypes.c_int64
-        expected = ctypes.sizeof(_Recurrence)
-        if size() != expected:
-            raise OSError(f"its structure has {size()} bytes, function.py's {expected}")
+        self._suffix = f"_{TYPES[dtype]}_{variant}"
+        found, expected = self._size("recurrence_size"), ctypes.sizeof(_Recurrence)
+        if found != expected:
+            raise OSError(f"its structure has {found} bytes, function.py's {expected}")
 
-    def forward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
-        """Compute all steps, first to last. IndexError: a token is not in the vocabulary."""
-        if not self._call(self._forward, sizes, tensors):
-            raise IndexError("a token is not in the vocabulary")
+    def call(self, name: str, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
+        """Call `forward`, which computes all steps, first to last, or `backward`, which computes
+        the gradients of all steps, last to first, and of the weights. Return what it returns: of
+        `forward` 0 if a token is not in the vocabulary.
 
-    def backward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
-        """Compute the gradients of all steps, last to first, and of the weights."""
-        self._call(self._backward, sizes, tensors)
-
-    def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
-        """Call a function of the library with a structure of these sizes and pointers to these
-        tensors, and memory for its intermediate results (workspace). Return what it returns.
-
-        The pointers of fields for which there is no tensor stay NULL: for `forward`, which gets
-        fewer tensors than `backward`, those to gradients.
+        sizes: in the order of `SIZES`. tensors: in the order of `INPUTS` and `RESULTS`, for
+            `backward` followed by gradients; None stands for those that are not needed. Only the
+            tokens are checked: shapes and dtypes must fit, and tensors must be contiguous.
         """
+        # a pointer for which there is no tensor stays NULL: for `forward`, those to gradients
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
-        workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
-        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()  # after sizes and tensors
-        result: int = function(recurrence)
+        # memory for intermediate results; its field comes after sizes and tensors
+        workspace = torch.empty(self._size("workspace_size", recurrence), dtype=self._dtype)
+        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()
+        result: int = self._library[f"{name}{self._suffix}"](recurrence)
         return result
+
+    def _size(self, name: str, *arguments: Any) -> int:
+        """Call a function that returns a size."""
+        function = self._library[f"{name}{self._suffix}"]
+        function.restype = ctypes.c_int64
+        size: int = function(*arguments)
+        return size
 
 
 # ---- the library: found, checked and loaded ----
@@ -258,7 +248,8 @@ class Recurrence(torch.autograd.Function):
         results = (gates, before, states, vectors, weights, queries, pasts)
 
         sizes = (steps, rows, width, vocabulary, embedded, fed, *key_sizes, context, *filter_sizes)
-        kernels.forward(sizes, (*inputs, *results))
+        if not kernels.call("forward", sizes, (*inputs, *results)):
+            raise IndexError("a token is not in the vocabulary")
 
         ctx.kernels = kernels
         ctx.sizes = sizes
@@ -301,5 +292,5 @@ class Recurrence(torch.autograd.Function):
         # C adds what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
-        ctx.kernels.backward(ctx.sizes, tensors)
+        ctx.kernels.call("backward", ctx.sizes, tensors)
         return None, *(None for _ in FIXED), *learned  # of `kernels`, and of INPUTS
