@@ -11,7 +11,7 @@ from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.changes import KINDS
+from seq2attn.inference.changes import ALLOWED
 from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
@@ -130,7 +130,7 @@ def evaluate(
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
-    if not model.ensemble and options.keys().isdisjoint(KINDS):
+    if not model.ensemble and options.keys().isdisjoint(ALLOWED):
         save_evaluation(evaluation, model.run)
     return evaluation
 

@@ -3,9 +3,9 @@ temperature, padding, and values that are replaced (activation patching).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import torch
@@ -20,40 +20,18 @@ from seq2attn.model.interface import Model
 from seq2attn.model.points import At, Hook, Place, by_row, places, row_axis
 from seq2attn.text import did_you_mean, quoted
 
-Cell = tuple[int, int]
-"""a step of the output and a position of the source"""
 Index = Annotated[int, Field(ge=0)]
-KINDS: dict[str, tuple[Any, str]] = {
-    "force": (
-        dict[tuple[Index, Index], Annotated[float, Field(ge=0, le=1)]],
-        "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}",
-    ),
-    "ban": (
-        list[Index | tuple[Index, Index]],
-        "positions, or (step, position), such as [2, (0, 4)]",
-    ),
-    "temperature": (
-        Annotated[float, Field(ge=0.001, le=1000)],
-        "a number from 0.001 to 1000",
-    ),
-    "write": (
-        dict[Index, str | Index],
-        'step -> symbol, or its id, such as {0: "x"}',
-    ),
-    "padding": (
-        Annotated[int, Field(ge=0, le=1000)],
-        "a whole number from 0 to 1000",
-    ),
-    "mask_padding": (
-        StrictBool | None,
-        "True, False or None",
-    ),
-    "patch": (
-        dict[tuple[str, Index], Any],
-        '(name, step) -> a row, or a row for each string, such as {("logits", 3): row}',
-    ),
+Cell = tuple[Index, Index]
+"""a step of the output and a position of the source"""
+ALLOWED = {
+    "force": "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}",
+    "ban": "positions, or (step, position), such as [2, (0, 4)]",
+    "temperature": "a number from 0.001 to 1000",
+    "write": 'step -> symbol, or its id, such as {0: "x"}',
+    "padding": "a whole number from 0 to 1000",
+    "mask_padding": "True, False or None",
+    "patch": '(name, step) -> a row, or a row for each string, such as {("logits", 3): row}',
 }
-"""name of a change -> its type for pydantic, and the same in words"""
 
 
 @dataclass(frozen=True)
@@ -65,31 +43,31 @@ class Changes:
     wrong kind.
     """
 
-    force: Mapping[Cell, float] = field(default_factory=dict)
+    force: dict[Cell, Annotated[float, Field(ge=0, le=1)]] = field(default_factory=dict)
     """(step, position) -> the weight, from 0 to 1; the others of the step are scaled, so that its
     weights sum to 1"""
-    ban: Collection[int | Cell] = ()
+    ban: list[Index | Cell] = field(default_factory=list)
     """positions that no step may attend to, and (step, position) for a single step"""
-    temperature: float = 1.0
+    temperature: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """the scores are divided by it"""
-    write: Mapping[int, str | int] = field(default_factory=dict)
+    write: dict[Index, str | Index] = field(default_factory=dict)
     """step -> the symbol, or its id, that the output gets there, and the next step reads, in place
     of the model's own"""
-    padding: int = 0
+    padding: Annotated[int, Field(ge=0, le=1000)] = 0
     """how many `<pad>` follow the source"""
-    mask_padding: bool | None = None
+    mask_padding: StrictBool | None = None
     """True: no step may attend to padding; False: every step may; None: as in training"""
-    patch: Mapping[tuple[str, int], ArrayLike] = field(default_factory=dict)
+    patch: dict[tuple[str, Index], Any] = field(default_factory=dict)
     """(name, step of the output, or of some names position of the source) -> the values that
     replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
-        """Raise `Seq2AttnError` for a change that is not of the kind in `KINDS`, and for forced
-        weights of a step that sum to more than 1.
+        """Raise `Seq2AttnError` for a change that does not fit its annotation, which `ALLOWED` says
+        in words, and for forced weights of a step that sum to more than 1.
         """
-        for name, (kind, words) in KINDS.items():
+        for name, words in ALLOWED.items():
             try:
-                value = TypeAdapter(kind).validate_python(getattr(self, name))
+                value = KINDS[name].validate_python(getattr(self, name))
             except ValidationError:
                 raise Seq2AttnError(
                     f"{name} must be {words}; found {quoted(getattr(self, name))}",
@@ -321,4 +299,6 @@ def patches_of(
     return patches
 
 
+HINTS = get_type_hints(Changes, include_extras=True)
+KINDS = {name: TypeAdapter(HINTS[name]) for name in ALLOWED}
 UNCHANGED = Changes()
