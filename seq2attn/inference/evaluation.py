@@ -171,7 +171,7 @@ def _measure_pairs(
     loss = symbols = 0.0  # of all pairs: the sum over their symbols, and how many these are
 
     lengths = [len(task.source_vocabulary.encode(source)) for source, _ in pairs]
-    for indices in predictor.decoded_together(lengths, all_steps=True):
+    for indices in predictor.decoded_together(lengths):
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
 
@@ -224,7 +224,7 @@ def _batches(
     with the numbers of its examples. They are drawn in blocks, so that a larger sample begins with
     the examples of a smaller one.
     """
-    rows = predictor.rows_at_once(length, all_steps=True)  # of a batch, which is part of a block
+    rows = predictor.rows_at_once(length)  # of a batch, which is part of a block
     # of a block: it does not depend on `samples`, since blocks are drawn whole
     block = max(1, min(BLOCK, CELLS // length))
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2attn.data.batches import Batch, make_batch
 from seq2attn.data.tasks import Examples, Task
@@ -33,10 +33,9 @@ from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 
 MAX_ROWS = 1024  # strings decoded together
-# Source tokens decoded together, except for a single string; self-attention needs memory for the
-# square of a length.
-MAX_TOKENS, MAX_TOKENS_OF_SELF_ATTENTION = 2**17, 2**13
-MAX_WEIGHTS = 2**24  # attention weights computed together, except for a single string: 64 MiB
+# Attention weights computed together, L x S for each string, except for a single string: 16 MiB of
+# each head.
+MAX_WEIGHTS = 2**22
 # Source symbols that are decoded before the first of their outputs is returned.
 BLOCK, BLOCK_WITH_WEIGHTS = 2**16, 2**11
 # Symbols of a source whose attention is kept: the map grows with the square.
@@ -146,37 +145,25 @@ class Predictor:
             answers.update(zip(indices, decoded, strict=True))
         return [answers[index] for index in sorted(answers)]
 
-    def decoded_together(
-        self, lengths: Sequence[int], *, all_steps: bool = False
-    ) -> Iterator[list[int]]:
+    def decoded_together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yield groups of sources to decode together, by their indices: at most `rows_at_once`, all
         of one length, the shortest first.
 
-        lengths: of all sources, in symbols. all_steps: as for `rows_at_once`.
+        lengths: of all sources, in symbols.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
 
         for length, group in itertools.groupby(order, key=lengths.__getitem__):
             indices = list(group)
-            rows = self.rows_at_once(length, all_steps=all_steps)
+            rows = self.rows_at_once(length)
             for start in range(0, len(indices), rows):
                 yield indices[start : start + rows]
 
-    def rows_at_once(self, length: int, *, all_steps: bool = False) -> int:
+    def rows_at_once(self, length: int) -> int:
         """Return how many sources of `length` symbols to decode together, at least 1: as many as
         the limits at the top of this file allow, which bound memory.
-
-        all_steps: True if all steps are computed at once, with their attention weights.
         """
-        attends_to_itself = any(
-            isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules()
-        )
-        tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
-
-        rows = min(MAX_ROWS, tokens // (length + 1))  # 1: `<eos>`
-        if all_steps:
-            # of weights, L x S each, L about as long as S
-            rows = min(rows, MAX_WEIGHTS // length**2)
+        rows = min(MAX_ROWS, MAX_WEIGHTS // length**2)  # L is about as long as S
         if self.search is not None:  # each source has a row for each hypothesis
             rows //= self.search.width
         return max(1, rows)
@@ -245,7 +232,7 @@ class Predictor:
         outputs = [answer.output_ids for answer in answers]
         found = np.full((len(answers), max(map(len, outputs))), np.nan)
 
-        for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
+        for indices in self.decoded_together(list(map(len, sources))):
             pairs = []
             for index in indices:
                 target = [id_ for id_ in outputs[index] if id_ != EOS]  # `batch` appends one

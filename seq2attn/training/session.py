@@ -5,7 +5,7 @@
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -218,9 +218,8 @@ class NewModel(TrainedModel):
     watch: Callable[[], None] | None = None
     """called before each loss; a comparison that is stopped raises there"""
 
-    def __post_init__(self) -> None:
-        self._logged: dict[int, dict[str, float]] = {}
-        """steps done -> losses of the last one"""
+    _logged: dict[int, dict[str, float]] = field(default_factory=dict)
+    """steps done -> losses of the last one"""
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
