@@ -245,16 +245,16 @@ def patch_map(
     # N pairs of strings, all at once
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
-    rows = donors[quantity].astype(float)  # (N, rows, ...); bool, too, has no nan, which follows
+    rows = donors[quantity]  # (N, rows, ...)
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) how many rows both have
 
     unpatched = model.predictor.losses(answers)  # (N, T) -ln p of what the model wrote
     effects = []  # of each row (N, T): by how much it raises -ln p of the same symbols
     for index in range(ends.max()):
-        row = rows[:, index].copy()  # (N, ...)
-        row[index >= ends] = np.nan  # a row of nan patches nothing
-        patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
+        # (what is patched past an end of one of the two strings is left out below)
+        changes = Changes(patch={(quantity, index): rows[:, index]})
+        patched = replace(model.predictor, changes=changes)
         effects.append(patched.losses(answers) - unpatched)
 
     maps = []

@@ -116,8 +116,8 @@ def faster_form(model: Model) -> FasterForm | None:
     if kernels == OFF or not places:
         return None
     for place in places:
-        if isinstance(place.part, GRU):
-            place_together(place.part)  # for cuDNN; on a CPU nothing happens
+        if isinstance(place.fused, GRU):
+            place_together(place.fused)  # for cuDNN; on a CPU nothing happens
     if isinstance(kernels, str) or device.type != "cpu":  # no C: PyTorch's operations alone
         return FasterForm(model, places)
     reads = _is_known_encoder(model.encoder)
@@ -281,7 +281,7 @@ def _fused_parts(model: nn.Module) -> Iterator[Place]:
             kind = type(part)
             fits = softmax_fits if kind is Softmax else kind in FUSED
             if fits and _is_as_written(part):
-                yield Place(owner, name, part, FUSED[kind](part))
+                yield Place(owner, name, FUSED[kind](part))
 
 
 def _is_known_encoder(encoder: Any) -> bool:
