@@ -58,7 +58,7 @@ def trained_loss(model, config):
     """Of the first step of training."""
     step = TrainingStep(model, config, CPU)
     batch = first_batch(config)
-    return float(step.losses(step.forward(batch, 0), batch).total.detach())
+    return float(step.losses(step.forward(batch, 0), batch)["loss"].detach())
 
 
 def stepped(model, batch):
@@ -152,7 +152,7 @@ def test_each_weight_follows_its_own_gradient():
     batch = first_batch(config)
     step = TrainingStep(model, config, CPU)
     weight = model.decoder.attention.score.key_map.weight
-    loss = step.losses(step.forward(batch, 0), batch).total
+    loss = step.losses(step.forward(batch, 0), batch)["loss"]
     before = weight.detach().clone()
     (slope,) = torch.autograd.grad(loss, [weight], retain_graph=True)
     assert not slope.is_contiguous()  # its numbers lie in memory in another order than the weight's

@@ -602,7 +602,7 @@ def replay(config, first, rows, rate):
                 lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
             )
             batch = drop_words(batch, config.training.word_dropout, torch.Generator())
-            total = step.losses(step.forward(batch, number), batch).total
+            total = step.losses(step.forward(batch, number), batch)["loss"]
         assert next(drawn, None) is None
         step.gradients(total)
         share = learning_rate(config.training, number, 10**6) / config.training.learning_rate

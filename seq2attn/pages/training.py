@@ -176,13 +176,13 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)  # the number of a step only seeds what it draws
             losses = step.losses(decoded, batch)
-            step.gradients(losses.total)
+            step.gradients(losses["loss"])
             step.update(tensors["rate"])
 
         is_right = decoded.logits.argmax(dim=2) == batch.decoder_output  # (B, L)
         is_padding = batch.decoder_output == PAD
         right = (is_right | is_padding).all(dim=1)  # (B,)
-        return {"loss": losses.total, "right": right, **weights, **step.state}
+        return {"loss": losses["loss"], "right": right, **weights, **step.state}
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
     state = TrainingStep(model, config, CPU).state  # zeros

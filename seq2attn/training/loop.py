@@ -34,7 +34,6 @@ from seq2attn.runs.run import Run
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import Recorder, watched_strings
 from seq2attn.training.step import (
-    Losses,
     TrainingStep,
     learning_rate,
     snapshot_steps,
@@ -130,7 +129,7 @@ class Trainer:
                     prove(self.step, batch, progress.step)  # that the kernels are right
                 decoded = self.step.forward(batch, progress.step)
                 losses = self.step.losses(decoded, batch, progress.step)
-                norm = self.step.gradients(losses.total)
+                norm = self.step.gradients(losses["loss"])
                 rate = learning_rate(self.config.training, progress.step, self.span.steps)
                 self.step.update(rate)
                 progress.step += 1
@@ -172,7 +171,7 @@ class Trainer:
         self._since = time.perf_counter()
 
     def _record(
-        self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float
+        self, batch: Batch, logits: Tensor, losses: dict[str, Tensor], norm: Tensor, rate: float
     ) -> None:
         """Record and show the numbers of the step just done, if it is logged: every `log_every`
         steps, and the last one.
@@ -188,7 +187,7 @@ class Trainer:
         logged = step % self.config.training.log_every == 0 or step == self.span.steps
         # on a GPU only if it is logged: reading the two numbers waits until they are computed
         if logged or self.device.type == "cpu":
-            loss, gradient_norm = losses.total.item(), norm.item()
+            loss, gradient_norm = losses["loss"].item(), norm.item()
             if not math.isfinite(loss + gradient_norm):  # one of the two is not
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
@@ -200,7 +199,7 @@ class Trainer:
         self._start_clock()
 
         numbers = {
-            **losses.records(),
+            **{name: loss.item() for name, loss in losses.items()},
             "accuracy": accuracy,
             "gradient_norm": gradient_norm,
             "learning_rate": rate,

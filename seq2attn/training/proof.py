@@ -71,7 +71,7 @@ def _loss_and_gradients(
     outputs: the formulas or the kernels.
     """
     with restoring_buffers(step.model):
-        total = step.losses(step.call(forward, batch, number), batch, number).total
+        total = step.losses(step.call(forward, batch, number), batch, number)["loss"]
         return [total.detach(), *step.differentiate(total)]
 
 

@@ -275,8 +275,8 @@ class NewModel(TrainedModel):
         self.step = number + 1
         # only the first of several passes: SAM makes the second with weights that it has moved
         if self.step % self.config.training.log_every == 0 and self.step not in self._logged:
-            self._logged[self.step] = losses.records()
-        return losses.total
+            self._logged[self.step] = {name: loss.item() for name, loss in losses.items()}
+        return losses["loss"]
 
     def save(
         self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None

@@ -5,7 +5,6 @@ the steps of a training: how many, the learning rate of each, and which are reco
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,27 +15,13 @@ from seq2attn.data.batches import Batch, EpochData, TrainingData, generator
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import faster_form
-from seq2attn.model.cells import Resets, draw_resets
+from seq2attn.model.cells import Cell, Resets, Stack, draw_resets
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import Place, Rank, hooked_places, is_hooked, places
+from seq2attn.model.points import Point, Rank, hooked_places, is_hooked
 from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
 Forward = Callable[[Batch, Resets], Decoded]
-
-
-class Losses(NamedTuple):
-    """Scalars, ()."""
-
-    parts: dict[str, Tensor]
-    """each loss by its name, such as `coverage_loss`"""
-    total: Tensor
-    """their weighted sum, which is differentiated"""
-
-    def records(self) -> dict[str, float]:
-        """Return `loss`, the sum, and if there are several, each of them too."""
-        parts = self.parts if len(self.parts) > 1 else {}
-        return {name: tensor.item() for name, tensor in {"loss": self.total, **parts}.items()}
 
 
 class TrainingStep:
@@ -63,7 +48,7 @@ class TrainingStep:
         gradient and of its square. The lists below hold the same tensors, which `update` changes
         in place"""
         self._losses = build_losses(config)
-        self._states = self._place_of_states()
+        self._states = self._point_of_states()
         if self._states is not None:
             self.faster_form = None  # kernels call no hooks, by which these states are collected
         self._parameters: list[Tensor] = []
@@ -80,8 +65,8 @@ class TrainingStep:
         # whether Python may look at a tensor's number: on a GPU it would have to wait for it
         self._may_read_numbers = device.type == "cpu"
 
-    def _place_of_states(self) -> Place | None:
-        """Return the place in the model where a hook sees the hidden state of the decoder's top
+    def _point_of_states(self) -> Point | None:
+        """Return the point in the model where a hook sees the hidden state of the decoder's top
         layer at each step, for losses that ask for `states`; None if no loss does.
 
         Raises `Seq2AttnError` if a loss asks and the model has no such states, as a Transformer.
@@ -89,15 +74,14 @@ class TrainingStep:
         asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
         if not asking:
             return None
-        # a place for each layer and tensor of its state; tensor 0 is h, 1 an LSTM's c
-        found = places(self.model).get("decoder.state", [])
-        states = [place for place in found if place.tensor == 0]
-        if not states:
+        if not isinstance(self.model, Reverser):
             raise Seq2AttnError(
                 f"training.losses: {asking[0]!r} reads the decoder's states, which this model does "
                 "not have; leave it out"
             )
-        return max(states, key=lambda place: place.layer)
+        cell = self.model.decoder.cell
+        top: Cell = cell.cells[-1] if isinstance(cell, Stack) else cell
+        return top.state_points[0]  # of h, which comes first
 
     def trace(self) -> None:
         """From now on, compute with the model itself and take no Python branch on a number: a step
@@ -163,9 +147,9 @@ class TrainingStep:
 
     # ---- learning ----
 
-    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> Losses:
-        """Compute each of the config's losses, (), of the model's outputs in step `number`, and
-        their weighted sum.
+    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> dict[str, Tensor]:
+        """Compute `loss`, the weighted sum of the config's losses, of the model's outputs in step
+        `number`, (); and if there are several, each of them by its name, such as `coverage_loss`.
 
         Raises `Seq2AttnError` if nothing can be learned from the sum: it has no gradient, though
         torch records gradients here.
@@ -189,7 +173,7 @@ class TrainingStep:
                 "no_grad, inference_mode, .detach() or .item().",
                 exit_code=1,
             )
-        return Losses(parts, total)
+        return {"loss": total, **parts} if len(parts) > 1 else {"loss": total}
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
         """Compute the gradient of a loss, (), by each parameter that is trained, in their order:
