@@ -168,10 +168,9 @@ class FasterForm:
         """
         model = self.model
         lengths = batch.source_lengths
-        # PyTorch's products on several threads are then faster than the C, which has one
-        is_large = self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            if is_large or not (self.reads or self.decodes):  # all by the formulas
+            # PyTorch's products on several threads are faster than the C, which has one
+            if self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1:
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))  # (B, S)
