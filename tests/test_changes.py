@@ -238,7 +238,7 @@ def run_with(faster, folder, settings=SETTINGS):
     config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_step, "faster_form", faster)
-        patch.setattr(Recorder, "attention", lambda *_, **__: None)  # whose pictures take long
+        patch.setattr(Recorder, "attention", lambda *_, **__: None)
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
     return (
         run,

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from seq2attn.colours import weight_colour
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
@@ -27,7 +25,6 @@ from seq2attn.runs.run import Run
 from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
-CELL = 24  # pixels a side of one weight
 MAIN = "loss exact_match_mean exact_match_worst wer ser dev_loss"
 """TensorBoard sorts by group: these come first, in `main`"""
 
@@ -76,18 +73,11 @@ class Recorder:
                 self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
-        """Record the attention maps of a few strings after a step: as a line of attention.jsonl,
-        and for TensorBoard as an image each.
-
-        Images of the same string have the same tag, so that TensorBoard has a slider over steps:
-        the strings must be the same each time, in the same order.
+        """Record the attention maps of a few strings after a step, the same strings each time in
+        the same order: as a line of attention.jsonl.
         """
         records = [attention.to_json() for attention in maps]
         _add(self.run.attention_file, {"step": step, "maps": records})
-        for number, attention in enumerate(maps, start=1):
-            tag = f"maps/{number} {attention.source}"
-            image = Summary.Value(tag=tag, image=_heat_map(attention))
-            self._event(step=step, summary=Summary(value=[image]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
         """Write numbers for TensorBoard, as `group/name`, or as `main/name` for the main ones."""
@@ -116,23 +106,6 @@ class Recorder:
     def _files(self) -> list[Path]:
         """Return the files that are written, whether or not they exist."""
         return [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENTS)]
-
-
-def _heat_map(attention: AttentionMap) -> Summary.Image:
-    """Draw a map as a PNG image: a square of CELL x CELL pixels for each weight, in its colour."""
-    columns = len(attention.source_symbols)
-    rows = len(attention.output_symbols)
-    image = Image.new("RGB", (columns, rows))  # a pixel each
-    image.putdata([weight_colour(weight) for row in attention.weights for weight in row])
-    image = image.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
-    png = io.BytesIO()
-    image.save(png, format="PNG")
-    return Summary.Image(
-        height=image.height,
-        width=image.width,
-        colorspace=3,  # RGB
-        encoded_image_string=png.getvalue(),
-    )
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:

@@ -227,7 +227,7 @@ def _flat(tensors):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """No pictures, which take most of the time, and torch's generator as it was."""
+    """No maps, and torch's generator as it was."""
     monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)
     with torch.random.fork_rng(devices=[]):
         yield
