@@ -231,7 +231,7 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
         seq2attn.train(model)
     with refused("an override is KEY=VALUE; found 5"):
         seq2attn.train({}, [5])
-    assert "encoder.states (source 4, width 5)" in repr(model.run_with_cache(TEXT)[1])
+    assert "'encoder.states': ('source', 'width')" in repr(model.run_with_cache(TEXT)[1])
 
 
 def test_a_cell_of_one_s_own_is_inside(own_scores):

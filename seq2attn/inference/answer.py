@@ -267,11 +267,7 @@ class Cache(dict[str, NDArray[Any]]):
         return Cache(arrays, axes, lengths)
 
     def __repr__(self) -> str:
-        arrays = []
-        for name, array in self.items():
-            sizes = map("{} {}".format, self._axes[name], array.shape)
-            arrays.append(f"{name} ({', '.join(sizes)})")
-        return f"Cache({', '.join(arrays)})"
+        return f"Cache({self.names()})"
 
     def __missing__(self, name: object) -> NDArray[Any]:
         raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")

@@ -155,10 +155,10 @@ def _chosen_strings(task: Task) -> list[str]:
     """
     vocabulary = task.source_vocabulary
     if task.dev_set:
+        sources = {source for source, _ in task.dev_set}
         # by length, and those of one length by their text: in an order that never changes
-        sources = sorted({source for source, _ in task.dev_set})
-        sources.sort(key=lambda text: len(vocabulary.encode(text)))
-        chosen = [sources[len(sources) // 2], sources[-1]]
+        ordered = sorted(sources, key=lambda text: (len(vocabulary.encode(text)), text))
+        chosen = [ordered[len(ordered) // 2], ordered[-1]]
         return list(dict.fromkeys(chosen))  # one, if the dev set has only one source
     strings = []
     # 5: symbols of `hello`

@@ -133,7 +133,6 @@ class TrainingStep:
         training = self.config.training
         if not (training.encoder_reset or training.decoder_reset):  # both probabilities are 0
             return forward(batch, {})
-        assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = draw_resets(
             self.model,
             generator(device, self.config.seed, "resets", *key),
