@@ -91,9 +91,10 @@ def every_output(steps):
 
 def hypotheses(found, row):
     """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
-    for output in list(found.outputs())[row]:
-        tokens = [*output.tokens, EOS] if output.finished else output.tokens
-        yield tuple(tokens), output.log_probability, output.score
+    numbers = found.log_probabilities[row].tolist(), found.scores[row].tolist()
+    for rank, (log_probability, score) in enumerate(zip(*numbers, strict=True)):
+        if log_probability > -math.inf:
+            yield tuple(found.output(row, rank)[0]), log_probability, score
 
 
 @torch.no_grad()
@@ -179,9 +180,9 @@ def test_what_is_never_written_is_not_chosen_and_keeps_its_probability():
     source = torch.tensor([[4]])
     for models in (model, Ensemble([model, model])):
         found = beam_decode(models, source, torch.tensor([1]), BeamSearch(5), max_steps=2)
-        (outputs,) = found.outputs()
-        assert [output.tokens for output in outputs] == [[], [4], [4, 4]]
-        probabilities = [math.exp(output.log_probability) for output in outputs]
+        outputs = list(hypotheses(found, 0))
+        assert [tokens for tokens, *_ in outputs] == [(EOS,), (4, EOS), (4, 4)]
+        probabilities = [math.exp(log_probability) for _, log_probability, _ in outputs]
         assert probabilities == pytest.approx([0.25, 0.025, 0.01])
         greedy = greedy_decode(models, source, torch.tensor([1]), max_steps=2)
         assert greedy.tokens.tolist() == [[[EOS]]]

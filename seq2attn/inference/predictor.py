@@ -1,6 +1,7 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,6 @@ from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
-    Output,
     beam_decode,
     greedy_decode,
     measuring,
@@ -262,50 +262,57 @@ class Predictor:
         outputs for them. keep_weights: True to give the answers its attention weights, if it has
         any.
         """
-        read, write = self.task.source_vocabulary, self.task.target_vocabulary
         answers = []
-        for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
+        for row, text in enumerate(texts):
+            asked = text, source[row], decoding, row
             hypotheses = []
-            for output in outputs if self.search else ():  # only a beam search has hypotheses
-                written = write.text(self._symbols(text, output))
-                hypotheses.append(
-                    Hypothesis(written, output.log_probability, output.score, output.finished)
-                )
-
-            best = outputs[0]
-            symbols = self._symbols(text, best)
-            best_text = write.text(symbols)  # before the <eos> is added
-            emitted = best.tokens
-            if best.finished:
-                symbols.append(write.tokens[EOS])
-                emitted = [*emitted, EOS]
-            weights = best.weights if keep_weights else None
-
-            answer = Answer(
-                text,
-                best_text,
-                best.finished,
-                source_symbols=tuple(read.tokens[index] for index in ids),
-                output_symbols=tuple(symbols),
-                output_ids=tuple(emitted),
-                # a copy: a view would keep those of all B texts
-                weights=None if weights is None else weights.cpu().numpy().copy(),
-                hypotheses=tuple(hypotheses),
-                task=self.task,
-            )
-            answers.append(answer)
+            for rank, log_probability in enumerate(decoding.log_probabilities[row].tolist()):
+                # it exists, and is not the one output of greedy decoding, whose number is nan
+                if log_probability > -math.inf:
+                    one = self._answer(*asked, rank)
+                    score = float(decoding.scores[row, rank])
+                    hypothesis = Hypothesis(one.output, log_probability, score, one.finished)
+                    hypotheses.append(hypothesis)
+            best = self._answer(*asked, 0, keep_weights)
+            answers.append(replace(best, hypotheses=tuple(hypotheses)))
         return answers
 
-    def _symbols(self, text: str, output: Output) -> list[str]:
-        """Return the symbols of an output, without `<eos>`. text: the source.
+    def _answer(
+        self,
+        text: str,
+        source: Tensor,
+        decoding: Decoding,
+        row: int,
+        rank: int,
+        keep_weights: bool = False,
+    ) -> Answer:
+        """Return one of the outputs for a text as an answer. source: (S,) the text's ids."""
+        read, write = self.task.source_vocabulary, self.task.target_vocabulary
+        ids, weights = decoding.output(row, rank)
+        symbols = self._symbols(text, ids, weights)
+        finished = EOS in ids
+        return Answer(
+            text,
+            write.text(symbols[:-1] if finished else symbols),
+            finished,
+            source_symbols=tuple(read.tokens[index] for index in source.tolist()),
+            output_symbols=tuple(symbols),
+            output_ids=tuple(ids),
+            # a copy: a view would keep those of all texts
+            weights=weights.cpu().numpy().copy() if keep_weights and weights is not None else None,
+            task=self.task,
+        )
+
+    def _symbols(self, text: str, ids: Sequence[int], weights: Tensor | None) -> list[str]:
+        """Return the symbols of an output. text: the source. weights: (T, S).
 
         In a model that copies, `<unk>` stands for a symbol of `text` that has no id of its own,
         since the vocabulary of the source or of the target lacks it: of several, the one with the
         largest weight at that step.
         """
         vocabulary = self.task.target_vocabulary
-        symbols = [vocabulary.tokens[token] for token in output.tokens]
-        if not self._copies or output.weights is None or UNK not in output.tokens:
+        symbols = [vocabulary.tokens[token] for token in ids]
+        if not self._copies or weights is None or UNK not in ids:
             return symbols  # `<unk>` stays where no weights say what it copies
         source = self.task.source_vocabulary
         read, _ = source.split(text)  # its symbols, without features
@@ -313,9 +320,9 @@ class Predictor:
         # the positions of what `<unk>` may stand for
         lacking = [position for position, symbol in enumerate(read) if symbol not in known]
 
-        for step, token in enumerate(output.tokens):
+        for step, token in enumerate(ids):
             if token == UNK and lacking:
-                likeliest = int(output.weights[step, lacking].argmax())
+                likeliest = int(weights[step, lacking].argmax())
                 symbols[step] = read[lacking[likeliest]]
 
         return symbols
