@@ -260,8 +260,9 @@ class Entry:
                 f"a hook of {place.name} returned {found}; expected {value.dtype} "
                 f"{tuple(value.shape)}, or None"
             )
-        # the same numbers are no change
-        if place.point.fixed and not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):
+        if not place.point.fixed or new is value:
+            return new
+        if not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):  # not the same numbers
             raise Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
         return new
 
