@@ -110,7 +110,7 @@ class Predictor:
         limit = BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         first = 0
         for block in _blocks(map(self.read, texts), limit):
-            yield from self.answer(block, range(first, first + len(block)), keep_weights)
+            yield from self.answer(block, first, keep_weights)
             first += len(block)
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
@@ -118,19 +118,14 @@ class Predictor:
         collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
         with hooked_places(collector.hooks, Rank.CACHE):
-            answers = self.answer(sources, range(len(sources)), True)
+            answers = self.answer(sources, 0, True)
         return answers, collector.cache(answers)
 
-    def answer(
-        self,
-        sources: Sequence[Source],
-        numbers: Sequence[int],
-        keep_weights: bool = False,
-    ) -> list[Answer]:
+    def answer(self, sources: Sequence[Source], first: int, keep_weights: bool) -> list[Answer]:
         """Return the answers to the sources, in their order. Raises as `decode` does.
 
-        numbers: the index of each source among all strings of the caller, which hooks are told.
-        keep_weights: as for `predict`.
+        first: the index of the first source among all strings of the caller, by which hooks are
+            told which strings these are. keep_weights: as for `predict`.
         """
         answers: dict[int, Answer] = {}
 
@@ -139,7 +134,7 @@ class Predictor:
             pairs: list[EncodedPair] = [(sources[index][1], []) for index in indices]  # no targets
             batch = self.batch(pad_pairs(pairs, self.device))
             ids = batch.source
-            with of_strings(numbers[index] for index in indices):
+            with of_strings(first + index for index in indices):
                 decoding = self.decode(ids, batch.source_lengths, keep_weights=keep_weights)
             decoded = self.answers(texts, ids, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
