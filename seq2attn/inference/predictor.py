@@ -257,6 +257,8 @@ class Predictor:
         outputs for them. keep_weights: True to give the answers its attention weights, if it has
         any.
         """
+        # all at once: reading a row at a time would wait for a GPU each time
+        source, decoding = source.cpu(), replace(decoding, tokens=decoding.tokens.cpu())
         answers = []
         for row, text in enumerate(texts):
             asked = text, source[row], decoding, row
@@ -281,7 +283,11 @@ class Predictor:
         rank: int,
         keep_weights: bool = False,
     ) -> Answer:
-        """Return one of the outputs for a text as an answer. source: (S,) the text's ids."""
+        """Return one of the outputs for a text, that of `rank`, from 0, as an answer.
+
+        source: (S,) the text's ids. row: that of the text in the decoding. keep_weights: as for
+        `answers`.
+        """
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, weights = decoding.output(row, rank)
         symbols = self._symbols(text, ids, weights)
