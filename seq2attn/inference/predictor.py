@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2attn.data.batches import Batch, make_batch
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import EncodedPair, pad_pairs
+from seq2attn.data.batches import Batch, EncodedPair, Examples, make_batch, pad_pairs
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Cache, Collector, Hypothesis
@@ -29,6 +28,7 @@ from seq2attn.inference.decoding import (
 )
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Rank, hooked_places, of_strings
+from seq2attn.options import composed
 from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 

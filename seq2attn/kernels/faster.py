@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch
-from seq2attn.data.padding import valid_mask
+from seq2attn.data.batches import Batch, valid_mask
 from seq2attn.kernels.function import OFF, TYPES, gru, load
 from seq2attn.kernels.fused import FUSED, Place, fused, place_together
 from seq2attn.model.attention import Attention, Memory, NoAttention

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from seq2attn.build import build_losses
 from seq2attn.config import Config, TrainingConfig
-from seq2attn.data.batches import Batch, EpochData, TrainingData, generator
+from seq2attn.data.batches import Batch, generator
+from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import faster_form
