@@ -334,8 +334,9 @@ def _recurrence(
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(tokens.numel()).view_as(tokens)
     else:
-        # (V, E) all vectors, by the module: a fixed vector of `<pad>` gets no gradient
-        table = embedding(torch.arange(embedding.num_embeddings))
+        table = embedding.weight  # (V, E)
+        if embedding.padding_idx is not None:  # by the module, which gives this row no gradient
+            table = embedding(torch.arange(len(table)))
 
     inputs: dict[str, Any] = dict(cell.named_parameters())
     inputs |= {"embedding": table, "tokens": tokens, "initial": initial}
