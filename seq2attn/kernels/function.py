@@ -283,9 +283,13 @@ class Recurrence(torch.autograd.Function):
         # which comes before the inputs
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
             named["initial"] = None
-        learned = [
-            None if named[name] is None else torch.zeros_like(named[name]) for name in LEARNED
-        ]
+        wanted = {name: named[name] for name in LEARNED if named[name] is not None}
+        sizes = [like.numel() for like in wanted.values()]
+        parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all gradients
+        gradients: dict[str, Tensor] = {}
+        for (name, like), part in zip(wanted.items(), parts, strict=True):
+            gradients[name] = part.view_as(like)
+        learned = [gradients.get(name) for name in LEARNED]
 
         # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
         # gradient is `grads`. If it was `vectors`, the gradient of the states begins at 0, and the
