@@ -14,7 +14,7 @@ from benchmarks.measure import interleaved, median, ratio
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, load_config
 from seq2attn.kernels import prefers_cpu
-from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.runs.create import keep_freed_memory
 from seq2attn.training.step import TrainingStep
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

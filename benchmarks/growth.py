@@ -18,7 +18,7 @@ CHILD = """
 import json, sys, time, torch
 from benchmarks.training import CPU, Unit, our_step
 from seq2attn.build import build_training_data
-from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.runs.create import keep_freed_memory
 unit = Unit(**json.loads(sys.argv[1]))
 torch.set_num_threads(unit.threads)
 keep_freed_memory()

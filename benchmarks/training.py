@@ -15,7 +15,7 @@ from benchmarks.reference import PlainReverser, PlainTraining
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch
-from seq2attn.runs.machine import keep_freed_memory
+from seq2attn.runs.create import keep_freed_memory
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")

@@ -31,7 +31,7 @@ from seq2attn.model.points import At as At
 from seq2attn.model.points import Point as Point
 from seq2attn.model.points import hooked as hooked
 from seq2attn.model.scores import Score as Score
-from seq2attn.registry import register as register
+from seq2attn.parts import register as register
 from seq2attn.results.evaluation import Evaluation as Evaluation
 from seq2attn.runs.run import Run as Run
 from seq2attn.training.session import NewModel as NewModel

@@ -7,17 +7,14 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.config import Config
-from seq2attn.config.load import Overrides, override_list
-from seq2attn.display.progress import make_display
-from seq2attn.errors import Seq2AttnError
+from seq2attn.config import Config, Overrides, override_list
+from seq2attn.display.console import make_display
 from seq2attn.inference.changes import ALLOWED
 from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
-from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import Run, default_root, find_run
+from seq2attn.runs.run import Run, default_root, find_run, save_evaluation
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
@@ -99,14 +96,8 @@ def load(
     """
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
-    wanted = run if isinstance(run, list | tuple) else [run]
-    runs = []
-    for one in wanted:
-        if not isinstance(one, str | Run | None):
-            raise Seq2AttnError(f"load takes runs, or their names; found a {type(one).__name__}")
-        runs.append(one if isinstance(one, Run) else find_run(root, one))
-    if not runs:
-        raise Seq2AttnError("load takes a run, or several for an ensemble; found an empty list")
+    wanted: Sequence[Any] = run if isinstance(run, list | tuple) else [run]
+    runs = [one if isinstance(one, Run) else find_run(root, one) for one in wanted]
     return load_ensemble(runs, checkpoint, device)
 
 
@@ -175,11 +166,6 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
 
     loaded = load_plugins(plugins)
-    if not isinstance(experiment, str | Path | None):
-        raise Seq2AttnError(
-            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
-            "without a file, give configs=[...] and vary=[...]"
-        )
     file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
     # `vary` is checked as overrides are: a single text becomes a list

@@ -63,10 +63,9 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     if source.unknown and target.unknown:  # whether a vocabulary has an `<unk>`
         same[UNK, UNK] = 1
     for symbol, row in source.ids.items():
-        if symbol in target.ids:
-            same[row, target.ids[symbol]] = 1
-        elif target.unknown:
-            same[row, UNK] = 1
+        column = target.ids.get(symbol, UNK if target.unknown else None)
+        if column is not None:
+            same[row, column] = 1
     return same
 
 
@@ -144,13 +143,6 @@ def build_losses(config: Config) -> dict[str, Loss]:
     return {part.name: parts.LOSSES.make(part) for part in config.training.losses}
 
 
-def _is_aligned(task: Task) -> bool:
-    """Return whether a task knows which source position each output copies."""
-    if task.training_set is not None:
-        return False
-    return task.examples(torch.Generator(), 1).alignment is not None
-
-
 def build_training_data(
     config: Config, device: torch.device, task: Task | None = None
 ) -> TrainingData:
@@ -163,13 +155,16 @@ def build_training_data(
     task does not.
     """
     task = task or build_task(config)
+    is_drawn = task.training_set is None
     for name, loss in build_losses(config).items():
-        if loss.needs_alignment and not _is_aligned(task):
+        if not loss.needs_alignment:
+            continue
+        if not is_drawn or task.examples(torch.Generator(), 1).alignment is None:
             raise Seq2AttnError(
                 f"training.losses: {name!r} needs the source position of each output, which task "
                 f"{config.task.name!r} does not know; leave it out"
             )
-    stream = TrainingData if task.training_set is None else EpochData
+    stream = TrainingData if is_drawn else EpochData
     return stream(
         task,
         source_eos=config.model.source_eos,

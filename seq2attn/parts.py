@@ -1,17 +1,22 @@
-"""Everything that a config can name: the catalogue `parts.toml` as registries.
+"""Everything that a config can name: the catalogue `parts.toml` as registries, and what plug-ins
+register beside it.
 
 Nothing here imports torch: `seq2attn list` and checking a config are instant. CONTRIBUTING.md says
 how to add a part.
 """
 
 import builtins
+import inspect
+import json
+import re
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args
 
-from seq2attn.options import composed, option, options
-from seq2attn.registry import Entry, Registry
+from seq2attn.errors import Seq2AttnError
+from seq2attn.registry import Entry, Registry, composed, option, options
 from seq2attn.text import character_name
 
 LONGEST = 100_000  # positions of a string, as in parts.toml
@@ -162,3 +167,133 @@ KINDS = {
 CLOSED = ("architectures", "schedules", "families")
 EXTENSIBLE = [registry for kind, (_, registry) in KINDS.items() if kind not in CLOSED]
 """those that plug-ins can add to"""
+
+
+# ---- what plug-ins register ----
+
+_PLAIN = (bool, int, float, str)
+PartType = TypeVar("PartType", bound=type)
+
+
+def register(
+    name: str,
+    *,
+    formula: str = "",
+    source: str = "",
+    synonyms: tuple[str, ...] = (),
+    equal_widths: bool = False,
+) -> Callable[[PartType], PartType]:
+    """Register the decorated class as the part `name`; its base class determines the kind.
+
+    Its options are the parameters of the constructor that have a default, and are bool, int, float
+    or str by annotation or, without it, by their default: `width: int | None = None`. A line of the
+    class's docstring such as `width: the hidden layer's width` is an option's meaning; a class
+    attribute `limits = {"width": (1, None)}` its smallest and largest value. The summary is the
+    docstring's first line.
+
+    name: the name in a config.
+    formula, source: for `seq2attn list`: what it computes, and the paper that describes it.
+    synonyms: other names, which a config may use, too.
+    equal_widths: for a score function, True to refuse configs whose queries and keys differ in
+        width.
+    """
+
+    def decorate(cls: PartType) -> PartType:
+        """Add the class to the registry of its kind, an attribute that its base class has."""
+        registry = getattr(cls, "registry", None)
+        if not isinstance(registry, Registry):
+            raise Seq2AttnError(
+                f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config "
+                "can name",
+                hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
+                "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
+            )
+        first_line, _, _ = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+        entry = Entry(
+            name,
+            formula,
+            first_line,
+            source,
+            cls,
+            options=options(**_options_of(cls, f"{registry.kind} {name!r}")),
+            synonyms=synonyms,
+            equal_widths=equal_widths,
+            makes_weights=getattr(cls, "makes_weights", False),
+            needs_attention=getattr(cls, "needs_attention", False),
+            is_recurrent=getattr(cls, "is_recurrent", False),
+        )
+        registry.add(entry)
+        return cls
+
+    return decorate
+
+
+def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
+    """Return the options of a part's class: name -> option. Raises `Seq2AttnError` for a class that
+    cannot be a part.
+
+    part: its kind and name, for messages.
+    """
+    # (`__abstractmethods__` would say so of classes derived from `ABC` only)
+    missing = [
+        member
+        for member in dir(cls)
+        if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
+    ]
+    if missing:
+        names = ", ".join(missing)
+        raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
+    # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
+    # class takes the same first; whatever it needs beyond that, no config could leave out.
+    base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
+    needed = _needed(cls)[len(_needed(base)) :]
+    if needed:
+        raise Seq2AttnError(
+            f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
+            hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
+        )
+    return signature_options(cls)
+
+
+def _needed(cls: type) -> list[str]:
+    """Return the parameters of the constructor that have no default, without `*args`."""
+    return [
+        parameter.name
+        for parameter in inspect.signature(cls).parameters.values()
+        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
+    ]
+
+
+def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Return name -> option, as `options` takes them, for each parameter of the constructor that
+    has a default and is one of bool, int, float and str, by annotation or else by its default.
+
+    Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
+    class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`
+    is not an option.
+    """
+    try:
+        parameters = inspect.signature(cls, eval_str=True).parameters
+    except Exception:  # an annotation that names something not imported at run time
+        parameters = inspect.signature(cls).parameters
+    limits = getattr(cls, "limits", {})
+    text = inspect.cleandoc(cls.__doc__ or "")
+    fields = {}
+    for name, parameter in parameters.items():
+        default = parameter.default
+        kinds = _kinds(parameter)  # (a parameter of several kinds is not an option)
+        if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
+            # `NAME: meaning`, and the lines below it that are indented further
+            line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)
+            meaning = " ".join(line[2].split()) if line else f"default: {json.dumps(default)}"
+            fields[name] = option(kinds[0], default, meaning, *limits.get(name, ()))
+    return fields
+
+
+def _kinds(parameter: inspect.Parameter) -> list[Any]:
+    """Return those of bool, int, float and str that a parameter may be, by its annotation, such as
+    `int | None`, or if that names none of them, by its default.
+    """
+    annotation = parameter.annotation
+    annotated = [kind for kind in _PLAIN if kind in (annotation, *get_args(annotation))]
+    return annotated or [kind for kind in _PLAIN if kind is type(parameter.default)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seq2attn.config.load import flat_values
+from seq2attn.config import flat_values
 from seq2attn.config.schema import PARTS, Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.text import error_text, line_of, short_path
@@ -41,7 +41,7 @@ def load_plugin(path: Path) -> list[type]:
         for registry in PARTS.values():
             registry.forget(name)
     before = foreign_parts()
-    _, code = run_file(path, name, "plugin ")
+    code = _run_file(path, name)
     added = [cls for cls in foreign_parts() if cls not in before]
     if not added:
         raise Seq2AttnError(
@@ -53,23 +53,21 @@ def load_plugin(path: Path) -> list[type]:
     return added
 
 
-def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
-    """Run a Python file as the module `name`; return the module, and the bytes that were run.
-
-    An error becomes a `Seq2AttnError` with file and line. kind: what the message calls the file,
-    such as "plugin ".
+def _run_file(path: Path, name: str) -> bytes:
+    """Run a Python file as the module `name`, and return the bytes that were run. An error becomes
+    a `Seq2AttnError` with file and line.
     """
     if not path.is_file():
-        raise Seq2AttnError(f"{kind}{path}: no such Python file")
+        raise Seq2AttnError(f"plugin {path}: no such Python file")
     code = path.read_bytes()
     file = str(path.absolute())
     sys.modules[name] = module = ModuleType(name)  # where pickle and dataclasses look for it
     module.__file__ = file
     try:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # a file may also call `exit()`
+        if isinstance(error, KeyboardInterrupt):
+            raise
         where = ""  # of a syntax error: it is raised before any line of the file runs
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:  # the innermost frame, which comes last, counts
@@ -77,8 +75,8 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
         message, hint = error_text(error), None
         if isinstance(error, Seq2AttnError):
             message, hint = error.message, error.hint
-        raise Seq2AttnError(f"{kind}{path}{where}: {message}", hint=hint) from error
-    return module, code
+        raise Seq2AttnError(f"plugin {path}{where}: {message}", hint=hint) from error
+    return code
 
 
 def foreign_parts(config: Config | None = None) -> list[type]:
@@ -149,12 +147,12 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
     frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in classes]
     if not frames:  # no line of a plug-in took part
         return None
-    lines = []
-    for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]:
-        where = f"{short_path(frame.filename)}:{frame.lineno}"
-        lines.append(f"  {where}, in {frame.name}: {frame.line}")
-    failed = where  # the innermost, which comes last
-    message = "\n".join([f"{failed}: {error_text(error)}", *lines])
+    lines = [
+        f"{short_path(frame.filename)}:{frame.lineno}, in {frame.name}: {frame.line}"
+        for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]
+    ]
+    failed, _, _ = lines[-1].partition(", in ")  # the innermost, which comes last
+    message = "\n  ".join([f"{failed}: {error_text(error)}", *lines])
     innermost, _ = frames[-1]
     cls = classes[innermost.f_globals["__name__"]]
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)

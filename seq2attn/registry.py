@@ -5,18 +5,136 @@ The options of a part are a pydantic model, made from its entry in `parts.toml` 
 constructor of a plug-in's class. A class is imported, and with it torch, when it is first needed.
 """
 
-import inspect
+from __future__ import annotations
+
 import pkgutil
+import unicodedata
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel
-from pydantic_core import core_schema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from seq2attn.errors import Seq2AttnError, is_out_of_memory, unknown
-from seq2attn.options import Options, options, signature_options
-from seq2attn.text import error_text, line_of
+from seq2attn.text import REFUSED, did_you_mean, error_text, line_of, sentence
+
+
+class Section(BaseModel):
+    """Keys and values of a YAML file."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
+        """Validate values. The `msg` of each error is a sentence; for an unknown key, it says which
+        are allowed.
+        """
+        try:
+            return validate(values)
+        except ValidationError as error:
+            refused: list[InitErrorDetails] = []
+            for detail in error.errors():
+                text = sentence(detail)
+                if detail["type"] == "extra_forbidden":
+                    text = cls._unknown_key(str(detail["loc"][-1]), values)
+                kind = PydanticCustomError(REFUSED, "{text}", {"text": text})
+                refused.append({"type": kind, "loc": detail["loc"], "input": detail["input"]})
+        raise ValidationError.from_exception_data(cls.__name__, refused)
+
+    @classmethod
+    def _unknown_key(cls, key: str, values: Mapping[str, Any]) -> str:
+        """Return what is said of an unknown key: which are allowed, and which may be meant."""
+        allowed = {field.alias or name for name, field in cls.model_fields.items()}
+        of_part = f" of {values['name']!r}" if "name" in allowed else ""
+        names = sorted(allowed - {"name"})  # `name` would choose another part
+        guess = did_you_mean(key, names)
+        return f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
+
+
+class Options(Section):
+    """The part that a config chose: its name, and the value of each of its options, defaults
+    included.
+
+    Each part that has options has a subclass with a field for each. A config writes a part without
+    any as its name alone.
+    """
+
+    # The fields of `options` have no source, which would be searched for docstrings.
+    model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)
+    name: str
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: Callable[[Options], dict[str, Any]]) -> Any:
+        values = write(self)
+        return values if len(values) > 1 else self.name
+
+
+def option(
+    kind: Any,
+    default: Any,
+    meaning: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    above: float | None = None,
+    check: Callable[[Any], Any] = lambda value: value,
+    is_file: bool = False,
+) -> tuple[Any, Any]:
+    """Return the type and the field of an option, as `options` takes them; a default of None means
+    that null is allowed.
+
+    kind: the type of its values. meaning: what `seq2attn list` says of it.
+    minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
+    check: returns the value, perhaps changed, or raises `ValueError`.
+    is_file: True for the path of a data file, which a config resolves relative to itself. Other
+        text is kept in Unicode's normal form C.
+    """
+    bounds = Field(ge=minimum, le=maximum, gt=above)
+    is_text = kind is str and not is_file
+
+    def checked(value: Any) -> Any:
+        return check(composed(value) if is_text else value)
+
+    kind = Annotated[kind, bounds, AfterValidator(checked)]
+    about: Any = {"is_file": True} if is_file else None
+    field = Field(default, description=meaning, json_schema_extra=about)
+    if default is None:
+        kind |= None
+    return kind, field
+
+
+def composed(text: str) -> str:
+    """Return text in Unicode's normal form C: é is one code point."""
+    return unicodedata.normalize("NFC", text)
+
+
+def options(**fields: tuple[Any, Any]) -> type[Options]:
+    """Return the model of the options of a part."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
+        return create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
+
+
+# ---- parts ----
 
 
 @dataclass(frozen=True)
@@ -109,16 +227,13 @@ class Registry:
             if getattr(entry.implementation, "__module__", "") == module:
                 del self._entries[name]
 
-    def get(self, name: str, *, unlisted: str = "") -> Entry:
+    def get(self, name: str) -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
         allowed names, if there is none.
-
-        unlisted: a name that the list leaves out, since the caller would refuse it.
         """
         entry = self._entries.get(name)
         if entry is None:
-            allowed = [known for known in self.names() if known != unlisted]
-            raise unknown(self.kind, name, allowed, self._entries.keys() - {unlisted})
+            raise unknown(self.kind, name, self.names(), self._entries)
         return entry
 
     def load(self, name: str) -> Any:
@@ -143,10 +258,8 @@ class Registry:
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a plug-in may raise anything
-            if isinstance(error, Seq2AttnError) or is_out_of_memory(error):
+            if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
                 raise
             reason = f"cannot be made: {error_text(error)}"
             raise Seq2AttnError(
@@ -188,98 +301,3 @@ class Registry:
         entry = self.get(str(values.get(self.key, self.default)))
         # a synonym becomes the part's own name
         return entry.options.model_validate({**values, self.key: entry.name})
-
-
-PartType = TypeVar("PartType", bound=type)
-
-
-def register(
-    name: str,
-    *,
-    formula: str = "",
-    source: str = "",
-    synonyms: tuple[str, ...] = (),
-    equal_widths: bool = False,
-) -> Callable[[PartType], PartType]:
-    """Register the decorated class as the part `name`; its base class determines the kind.
-
-    Its options are the parameters of the constructor that have a default, and are bool, int, float
-    or str by annotation or, without it, by their default: `width: int | None = None`. A line of the
-    class's docstring such as `width: the hidden layer's width` is an option's meaning; a class
-    attribute `limits = {"width": (1, None)}` its smallest and largest value. The summary is the
-    docstring's first line.
-
-    name: the name in a config.
-    formula, source: for `seq2attn list`: what it computes, and the paper that describes it.
-    synonyms: other names, which a config may use, too.
-    equal_widths: for a score function, True to refuse configs whose queries and keys differ in
-        width.
-    """
-
-    def decorate(cls: PartType) -> PartType:
-        """Add the class to the registry of its kind, an attribute that its base class has."""
-        registry = getattr(cls, "registry", None)
-        if not isinstance(registry, Registry):
-            raise Seq2AttnError(
-                f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config "
-                "can name",
-                hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
-                "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
-            )
-        first_line, _, _ = inspect.cleandoc(cls.__doc__ or "").partition("\n")
-        entry = Entry(
-            name,
-            formula,
-            first_line,
-            source,
-            cls,
-            options=options(**_options_of(cls, f"{registry.kind} {name!r}")),
-            synonyms=synonyms,
-            equal_widths=equal_widths,
-            makes_weights=getattr(cls, "makes_weights", False),
-            needs_attention=getattr(cls, "needs_attention", False),
-            is_recurrent=getattr(cls, "is_recurrent", False),
-        )
-        registry.add(entry)
-        return cls
-
-    return decorate
-
-
-def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a part's class: name -> option. Raises `Seq2AttnError` for a class that
-    cannot be a part.
-
-    part: its kind and name, for messages.
-    """
-    # (`__abstractmethods__` would say so of classes derived from `ABC` only)
-    missing = [
-        member
-        for member in dir(cls)
-        if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
-    ]
-    if missing:
-        names = ", ".join(missing)
-        raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-    # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
-    # class takes the same first; whatever it needs beyond that, no config could leave out.
-    base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-    needed = _needed(cls)[len(_needed(base)) :]
-    if needed:
-        raise Seq2AttnError(
-            f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
-            hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
-        )
-    fields = signature_options(cls)
-    if "name" in fields:
-        raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
-    return fields
-
-
-def _needed(cls: type) -> list[str]:
-    """Return the parameters of the constructor that have no default, without `*args`."""
-    return [
-        parameter.name
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
-    ]

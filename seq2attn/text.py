@@ -4,7 +4,6 @@ heavy.
 
 import difflib
 import inspect
-import re
 import traceback
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +16,8 @@ MAX_TEXT = 2000  # characters of what somebody else's exception says
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """Return `did you mean 'scaled'? ` if an allowed name is similar, otherwise nothing."""
-    spelling = {other.lower(): other for other in allowed}
-    similar = difflib.get_close_matches(name.lower(), list(spelling), n=1)
-    return f"did you mean '{spelling[similar[0]]}'? " if similar else ""
+    similar = difflib.get_close_matches(name, list(allowed), n=1)
+    return f"did you mean '{similar[0]}'? " if similar else ""
 
 
 def first_of(names: Sequence[str], most: int = MAX_NAMES) -> str:
@@ -72,32 +70,26 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return an exception as `ValueError: the first line of its text`, or its class alone if it has
-    no text; at most `MAX_TEXT` characters. This works even if `str(error)` raises. For `exit()`,
-    and `input()` without anybody to type, return a sentence that says what was called.
+    no text; at most `MAX_TEXT` characters. This works even if `str(error)` raises.
     """
-    if isinstance(error, SystemExit):
-        code = "" if error.code is None else f" with the code {error.code!r}"
-        return f"exit() was called{code}"[:MAX_TEXT]
+    name = type(error).__name__
     try:
         text = str(error).strip().partition("\n")[0]
     except BaseException:  # `str` may do anything in a class of somebody else
         text = "its text cannot be shown"
-    name = type(error).__name__
-    if isinstance(error, EOFError) and "reading a line" in text:
-        return "input() was called, and nobody types"
     return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
-    characters.
-    """
-    # `\x1b` becomes `\u001b`; `\\x1b`, an escaped backslash before an x, stays
-    text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
+    """Return `repr(value)`, cut to `limit` characters."""
+    text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 # ---- what pydantic finds wrong ----
+
+REFUSED = "refused"
+"""the type of errors whose `msg` is a sentence already"""
 
 SENTENCES = {
     "bool_type": "should be true or false",
@@ -130,16 +122,15 @@ def sentence(error: Mapping[str, Any]) -> str:
     kind, value = error["type"], error["input"]
     if kind == "value_error":  # raised by a function of this package, with a message of its own
         return str(error["ctx"]["error"])
+    if kind == REFUSED:
+        return str(error["msg"])
     if kind == "missing":
         return "is missing"
     message = error["msg"]
     # where pydantic parses a text, it calls `int_type` `int_parsing`
     expected = SENTENCES.get(kind.replace("_parsing", "_type"))
     if expected is not None:
-        limits = {}  # what the sentence has in braces, such as `ge`
-        for name, limit in error.get("ctx", {}).items():
-            limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
-        message = expected.format(**limits)
+        message = expected.format(**error.get("ctx", {}))
     found = "nothing" if value is None else quoted(value)
     # YAML reads nothing, or a comment, as null
     if value is None and kind == "string_type":

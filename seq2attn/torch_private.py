@@ -37,7 +37,6 @@ PROMISES = {
         "decomposition_table": "torch._decomp.decomposition_table",
     },
     "a page trains: a step is traced as simple operations on its weights": {
-        "get_decompositions": "torch._decomp.get_decompositions",
         "reparametrize_module": "torch.nn.utils.stateless._reparametrize_module",
         "aten_fused_adamw": "torch.ops.aten._fused_adamw_.tensor_lr",
         "aten_foreach_norm": "torch.ops.aten._foreach_norm.Scalar",

@@ -151,15 +151,15 @@ def one_place(monkeypatch):
 @pytest.fixture
 def blank_figures(monkeypatch):
     """Figures are made, and saved without what is on them: drawing takes longer than all else."""
-    from seq2attn.plotting import style
+    from seq2attn.plotting import figures
 
-    render = style.render
+    render = figures.render
 
     def blank(figure, form, dpi=100):
         figure.clear()
         return render(figure, form, dpi)
 
-    monkeypatch.setattr(style, "render", blank)
+    monkeypatch.setattr(figures, "render", blank)
 
 
 @pytest.fixture

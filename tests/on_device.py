@@ -12,7 +12,7 @@ from models import CPU, TRANSFORMER, make_config
 from test_combinations import COMBINATIONS, config_of
 
 from seq2attn.build import build_model, build_training_data, load_task
-from seq2attn.config.load import load_config
+from seq2attn.config import load_config
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.scores import Dot

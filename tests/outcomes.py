@@ -8,7 +8,7 @@ from collections import Counter
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.runs.checkpoint import load_checkpoint
 
 TIMED = "tokens_per_second"  # the one number that differs from run to run

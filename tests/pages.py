@@ -76,7 +76,7 @@ def make_shown(name):
     """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue
     says of its parts.
     """
-    from seq2attn.pages.models import PageModel, parts_of
+    from seq2attn.pages.page import PageModel, parts_of
 
     words = MECHANISMS.get(name, name)
     file, *overrides = words.split()

@@ -167,7 +167,7 @@ def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
     assert "warning" not in done.err
     assert cli("predict abc").check().out.startswith("abc\t")
     Path("b.tsv").write_text("Form;Segments\n" + lines(lambda _, word: f"{word};{phones(word)}"))
-    assert "such files need --set 'task.delimiter=" in cli("eval a --data b.tsv").refusal
+    assert "It is a file of 2 columns between ';'" in cli("eval a --data b.tsv").refusal
 
 
 # ---- files that have no pairs, or whose columns only their user knows ----

@@ -22,8 +22,8 @@ from seq2attn.analysis.before_training import (
 )
 from seq2attn.analysis.costs import Sizes, formulas, parameter_ledger, score_costs
 from seq2attn.build import build_model
-from seq2attn.colours import score_colour
 from seq2attn.config import check_config
+from seq2attn.display.signs import score_colour
 from seq2attn.parts import SCORES
 
 NAMES = [name for name in SCORES.names() if name != "none"]

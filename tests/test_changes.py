@@ -15,7 +15,7 @@ from torch import nn
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
@@ -27,7 +27,7 @@ from seq2attn.model.histories import Location, Shift
 from seq2attn.model.normalisers import LocalP, View
 from seq2attn.model.scores import Additive
 from seq2attn.pages.functions import functions
-from seq2attn.registry import register
+from seq2attn.parts import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from inline import ROOT, Inline
 
-from seq2attn.cli.compare import compare as compare_command
+from seq2attn.cli.evaluate import compare as compare_command
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
 

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
 
-from seq2attn.colours import score_colour
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.results import Comparison, Group, Summary, TrialResult
+from seq2attn.display.signs import score_colour
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.statistics import mean_over_seeds
 from seq2attn.runs.records import Metrics

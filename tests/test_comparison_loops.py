@@ -132,7 +132,7 @@ def test_a_loop_that_fails_or_is_none_is_said():
     def broken(model):
         raise SystemExit(3)
 
-    with refused(r"train: .*test_comparison_loops.py:\d+: exit\(\) was called with the code 3"):
+    with refused(r"train: .*test_comparison_loops.py:\d+: SystemExit: 3"):
         compare(broken, vary="seed=1-2")
     for wrong in (3, "adam", lambda: None, {"a": adam, "b": lambda model, more: None}):
         with refused("train: expected a function of a model, or a mapping of names"):

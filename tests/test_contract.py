@@ -22,8 +22,7 @@ from seq2attn.model.encoder import Encoded, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Shift
 from seq2attn.model.normalisers import LocalM, Softmax, View, Window
 from seq2attn.model.scores import Score
-from seq2attn.parts import EXTENSIBLE
-from seq2attn.registry import register
+from seq2attn.parts import EXTENSIBLE, register
 
 BUILT_IN = [
     (registry.kind, entry.name)

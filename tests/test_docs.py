@@ -80,7 +80,7 @@ def test_commands_and_their_options_exist(line):
         command = command.commands[words.pop(0)]
     options = {option for parameter in command.params for option in parameter.opts}
     given = {word.partition("=")[0] for word in words if re.match("--?[a-z-]+(=|$)", word)}
-    assert given <= options | {"--help", "--install-completion"}
+    assert given <= options | {"--help"}
 
 
 OF_OTHERS = r"--plugin|pairs/|KEY=VALUE"  # files that are not there

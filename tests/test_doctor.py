@@ -642,18 +642,14 @@ def test_a_report_fails_a_test_with_all_it_says(attention_doctor):
 
 def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
     (tmp_path / "mine.py").write_text(ONE)
-    done = cli("check --attention mine.py:Attention --sizes 16,16 --allow empty-row").check()
-    assert "note: score: The score is scaled_general." in done.out
+    done = cli("check --attention mine.py:Attention").check()
+    assert "care: score-factor: The score is 0.25 * general." in done.out
     assert "values=values, valid=valid)" in done.out
     done = cli("check --attention mine.py:Attention --expect general")
     assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
     assert "dott" in cli("check --attention mine.py:Attention --expect dott").refusal
-    echo = ONE.replace("super().__init__()", "raise ValueError([query_size, key_size])")
-    (tmp_path / "mine.py").write_text(echo)
-    done = cli("check --attention mine.py:Attention --sizes", "{[]}, dot")
-    assert "['{[]}', 'dot']" in done.refusal
     (tmp_path / "mine.py").write_text(ONE.replace("~valid", "valid"))
     done = cli("check --attention mine.py:Attention --json")
     codes = [finding["code"] for finding in json.loads(done.out)[0]["report"]["findings"]]
     assert (done.code, codes[0]) == (1, "mask-inverted")
-    assert "mine.py:Attention: faults: mask-inverted" in done.err
+    assert "mine.py:Attention: mask-inverted" in done.err

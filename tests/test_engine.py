@@ -26,10 +26,8 @@ from seq2attn.data.batches import Examples, drop_words, make_batch
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes
 from seq2attn.pages.functions import Function
-from seq2attn.pages.graphs import program_json
-from seq2attn.pages.models import untrained_models
-from seq2attn.pages.page import answer_json, model_json
-from seq2attn.pages.spelling import operations
+from seq2attn.pages.graphs import operations, program_json
+from seq2attn.pages.page import answer_json, model_json, untrained_models
 from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
 from seq2attn.parts import TASKS
@@ -377,7 +375,15 @@ def copy_a_row_and_a_mask(x):
     return torch.cat([mask, row])
 
 
+def fill_a_row_with_a_number_in_a_tensor(x):
+    y = x.clone()
+    y[0] = 7
+    y[1].fill_(torch.tensor(3.0).double())
+    return y
+
+
 WRITING = [
+    fill_a_row_with_a_number_in_a_tensor,
     add_to_a_part,
     write_into_a_transposed_copy,
     mask_in_place,
@@ -496,8 +502,8 @@ def test_strings_of_the_exam_are_the_longest_and_without_padding(told):
 RULED = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}
 RULES = """
 return given_.map(({graph, ids}) => {
-  const model = {spec: {answers: {}}, graphs: {answer: new Graph(graph, new Map())}};
-  return ids.map(one => rightAnswer(model, "", one));
+  const model = {graphs: {answer: new Graph(graph, new Map())}};
+  return ids.map(one => rightAnswer(model, one));
 });
 """
 

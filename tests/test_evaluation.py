@@ -391,3 +391,9 @@ def test_how_many_strings_are_decoded_together():
     recurrent = Predictor(model, TASKS.load("reverse")(), source_eos=True, device=CPU)
     assert [recurrent.rows_at_once(length) for length in (9, 64, 400, 10**6)] == [1024, 1024, 26, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(400) == 5
+
+
+def test_the_help_of_eval_explains_every_metric_by_length(cli):
+    shown = cli("eval --help").check().out
+    lengths = [metric for metric in METRICS.values() if metric.heading and not metric.of_file]
+    assert [metric for metric in lengths if f"\n  {metric.heading:<24}" not in shown] == []

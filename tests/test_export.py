@@ -16,11 +16,10 @@ from pages import (
     requests_of,
 )
 
-from seq2attn.export.folder import export_graphs, write_graphs
+from seq2attn.export import export_graphs
 from seq2attn.inference.trained_model import load_run
 from seq2attn.model.scores import Scaled
-from seq2attn.pages.functions import functions
-from seq2attn.pages.manifest import manifest
+from seq2attn.pages.functions import functions, manifest
 from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
@@ -76,7 +75,10 @@ def test_onnxruntime_and_pytorch_agree_with_every_mechanism(tmp_path, name):
     modes = [part.training for part in predictor.model.modules()]
     exported = export_graphs(predictor.model)
     assert [part.training for part in predictor.model.modules()] == modes
-    write_graphs(tmp_path, exported, manifest(predictor, [graph.graph.name for graph in exported]))
+    for graph in exported:
+        (tmp_path / f"{graph.graph.name}.onnx").write_bytes(graph.SerializeToString())
+    described = manifest(predictor, [graph.graph.name for graph in exported])
+    (tmp_path / "manifest.json").write_text(json.dumps(described))
     count = int(os.environ.get("SEQ2ATTN_STRINGS", "1000"))
     assert_folder_agrees(tmp_path, name, predictor, texts=count, longest=40)
 

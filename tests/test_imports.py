@@ -15,9 +15,9 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 LAYERS = """
-text, colours
+text
 errors
-display, options
+display
 files, registry, torch_private
 parts
 config, data, results, findings
@@ -33,12 +33,12 @@ cli, fixtures
 LAYER = {}  # room -> the number of its layer
 for number, line in enumerate(LAYERS.split("\n")):
     LAYER |= dict.fromkeys(line.split(", ") if line else [], number)
-REACH = {"train": 88, "compare": 104}  # the most modules that a command leads to
+REACH = {"runs": 81, "evaluate": 93}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "colours files options text errors registry parts config cli comparison display findings "
-    "doctor.processes results.statistics results.answers runs.create runs.logs runs.machine "
+    "files text errors registry parts config cli comparison display findings "
+    "doctor.processes results.statistics results.answers runs.create "
     "runs.records runs.run plotting.cells"
 ).split()
 
@@ -134,7 +134,7 @@ def test_rooms_of_a_layer_form_no_ring():
 @pytest.mark.parametrize(
     "module, target",
     [
-        ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
+        ("seq2attn.plotting.figures", "seq2attn.inference.evaluation"),
         ("seq2attn.model.attention", "seq2attn.kernels.faster"),
     ],
 )

@@ -225,9 +225,9 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
         with pytest.raises(TypeError, match="got an unexpected keyword argument 'patches'"):
             call(TEXT, patches={})
     for call in (seq2attn.load, seq2attn.evaluate):
-        with refused(r"load takes runs, or their names; found a TrainedModel"):
+        with pytest.raises(TypeError, match="TrainedModel"):
             call(model)
-    with refused(r"expected a config: .*; found a TrainedModel"):
+    with pytest.raises(TypeError, match="TrainedModel"):
         seq2attn.train(model)
     with refused("an override is KEY=VALUE; found 5"):
         seq2attn.train({}, [5])

@@ -158,9 +158,9 @@ def test_homework_is_graded(cli, tmp_path):
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
     assert "14 of 16 did not pass" in done.err
-    said = (tmp_path / "feedback/ben.txt").read_text("utf-8")
+    said = (tmp_path / "feedback/ben.py.txt").read_text("utf-8")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
-    said = (tmp_path / "feedback/carl.txt").read_text("utf-8")
+    said = (tmp_path / "feedback/carl.py.txt").read_text("utf-8")
     assert said.count(" is not written yet") == said.count("Write it first.") == 2
     assert "Edit this" not in said
 

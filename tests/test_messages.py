@@ -5,7 +5,6 @@ no file changed.
 import contextlib
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import typer
 from inline import contents, process
 
 from seq2attn import __version__, train
-from seq2attn.cli.app import app, main
+from seq2attn.cli.app import app
 from seq2attn.runs.run import Run, training_lock
 
 FILES = {
@@ -139,7 +138,7 @@ MISTAKES = f"""
 evl | No such command 'evl' | See: seq2attn --help
 eval --samples 0 | Invalid value for '--samples' | See: seq2attn eval --help
 train --threads 300 | Invalid value for '--threads' | See: seq2attn train --help
-analyze variance --query-sd -1 | Invalid value for '--query-sd' | See: 
+analyze variance --query-mean x | Invalid value for '--query-mean' | See: 
 eval --smaples 5 | No such option: --smaples | --samples | See: seq2attn eval --help
 predict | Missing argument 'TEXT' | For example: seq2attn predict | See: seq2attn predict --help
 plot accuracy | Missing option '--plot' | For example: seq2attn plot accuracy
@@ -157,7 +156,7 @@ train --resume tiny --set seed=2 | {UNCHANGED} | For a
 train --resume tiny --name other | {UNCHANGED} | For a
 train --resume tiny --note text | {UNCHANGED} | For a
 runs --sort exact_match_man | unknown --sort key 'exact_match_man'; did you mean
-runs --sort s | unknown --sort key 's'; allowed: run, state,
+runs --sort s | unknown --sort key 's'; allowed: run,
 train -c good.yaml --name ../x | '../x' is not a valid run name; allowed: letters, digits,
 train -c good.yaml --device gpu | --device: 'gpu' is not available
 eval --device gpu | --device: 'gpu' is not available
@@ -189,10 +188,10 @@ predict 'a b' | 'a b' has symbols the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
 predict abc '' | '' has no symbol, or an empty one | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
-check mine.py:Mine | unknown part 'mine.py:Mine'; to examine an attention in a file: --attention
+check mine.py:Mine | unknown part 'mine.py:Mine'; | an attention in a file: --attention FILE:NAME
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
-check score/none | 'score/none' cannot be checked: it has no class, or it reads files
-check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
+check score/none | unknown part 'score/none'
+check score/dto | unknown part 'score/dto'; did you mean 'score/dot'? allowed: score/dot,
 inspect tinny | no run 'tinny' in runs; did you mean 'tiny'? | `seq2attn config` lists the configs
 runs --runs-dir good.yaml | {NOT_A_FOLDER}
 eval --runs-dir good.yaml | {NOT_A_FOLDER}
@@ -206,7 +205,7 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 --checkpoint x | checkpoint (--checkpoint): should be 'best' or 'last'
 {GRID} seed=1 --baseline seed | expected KEY=VALUE
 {GRID} seed=1 --name a/b | is not a valid run name
-{GRID} seed=1 --plot good.yaml | good.yaml: {FORMAT}
+{GRID} seed=1 --plot good.yaml | good.yaml is not a folder
 {GRID} seed=1 -c goood.yaml | goood.yaml: no such file
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
@@ -235,9 +234,6 @@ compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8 | {SHORT
 train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8] | {SHORT}
 eval --families unray | --families: | did you mean 'unary'
 train -c dates.yaml --set evaluation.families=[unray] | evaluation.families (--set | 'unary'
-predict abc --length-penalty 1 | --length-penalty ranks the outputs of a beam
-eval --length-penalty 1 | --length-penalty ranks the outputs of a beam
-predict abc --n-best 6 --beam 5 | --n-best 6 asks for more outputs than --beam 5 keeps
 predict abc --beam 0 | --beam
 predict a --ideal | --ideal outlines cells of a figure
 analyze variance --samples 1 | Invalid value for '--samples'
@@ -247,7 +243,7 @@ analyze variance --widths 0 | Invalid value for '--widths'
 analyze variance --widths 16 x | '--widths': should be a whole number
 analyze variance --scores scalde | unknown score 'scalde'; did you mean 'scaled'?
 analyze variance --scores none | 'none' has no score function
-analyze variance --scores nonn | unknown score 'nonn'; allowed: dot,
+analyze variance --scores nonn | unknown score 'nonn'; did you mean 'none'? allowed: dot,
 analyze variance --plot figure.jpg | figure.jpg: {FORMAT}
 analyze entropy --keys 5000 | Invalid value for '--keys'
 analyze gradient --scales 0 | Invalid value for '--scales'
@@ -259,9 +255,7 @@ plot accuracy --plot good.yaml/x.png | good.yaml is not a folder
 plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
 report tinny | no run 'tinny' in runs; did you mean
 report good tiny | no run 'good' in runs
-report tiny --to page.txt | page.txt: a report's file name ends with .html
 report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
-eval tiny --ensemble | --ensemble averages two runs or more
 train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
 train -c good.yaml --set "training.watched=''" | training.watched: '' has no symbol, or an empty one
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
@@ -284,21 +278,18 @@ eval --data words.tsv | run 'tiny' is on task 'reverse'
 {PAIRS}columns=1 | 1 is below the last column that is used, 2
 {PAIRS}train=null | task.train (--set 'task.train=null'): is missing: name the file of pairs
 {PAIRS}target_separator='"\t"' | must not contain a tab or a line end
-{PAIRS}skip_bad=0 --set training.steps=5 | is set, and so is training.steps; set one of them to null
+{PAIRS}skip_bad=0 --set training.steps=5 | set either this or training.steps, and the other to null
 {PAIRS}skip_bad=0 --set training.warmup=7 | 7 is above the 6 steps of training: 3 epochs of 2
 compare -c pairs.yaml --vary seed=1-2 --set task.train=none.tsv | none.tsv
 compare -c pairs.yaml --vary seed=1-2 --lengths 3 | lengths: {ALL_PAIRS}
 compare -c pairs.yaml --vary seed=1-2 --samples 3 | samples: {ALL_PAIRS}
-train configs/x.yaml | Did you mean: seq2attn train --config configs/x.yaml | See: seq2attn
-inspect -c x.yaml | Did you mean: seq2attn inspect x.yaml | See: seq2attn
-inspect --config x.yaml | Did you mean: seq2attn inspect x.yaml | See: seq2attn
-eval --run mine | Did you mean: seq2attn eval mine | See: seq2attn
-report -r mine | Did you mean: seq2attn report mine | See: seq2attn
+train configs/x.yaml | For example: seq2attn train --config configs/scaled.yaml | See: seq2attn
+inspect -c x.yaml | No such option: -c | For example: seq2attn inspect configs/scaled.yaml | See:
+eval --run mine | No such option: --run | For example: seq2attn eval scaled-001 --lengths 3 5
+report -r mine | No such option: -r | For example: seq2attn report scaled-001 | See: seq2attn
 config pairs/smal | pairs/smal: no such file | There are: configs/pairs/small.yaml,
 config ../x | ../x: no such file | There are:
 check dot --expect 's + k' | name 'k' is not defined
-check dot --expect s --expect dot | several scores are for several names of --attention
-{PAGE} to.txt | a page's file name ends with .html
 {PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
 {PAGE} mine.html | mine.html exists and is not a page
 page tiny tiny tiny | a page shows one run, or two side by side
@@ -332,11 +323,6 @@ def test_mistakes(cli, folder, monkeypatch, own_scores, row):
     line, *parts = row.split(" | ")
     told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
-
-
-def test_an_option_that_has_the_hyphens_alone_in_common_is_not_suggested(cli, folder):
-    assert "--set" not in message_of(cli, "train --quiet", folder)
-    assert "--set" in message_of(cli, "train --sets", folder)
 
 
 # ---- runs that are missing or damaged ----
@@ -375,7 +361,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     )
 
 
-# ---- help and completion ----
+# ---- help ----
 
 
 def commands(group, path=()):
@@ -408,50 +394,6 @@ def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeyp
     ]
     assert examples
     assert {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
-
-
-def completed(monkeypatch, capsys, shell, words):
-    """What the shell offers for the last of these words."""
-    for variable, value in {
-        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "\n".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-        "_TYPER_COMPLETE_ARGS": " ".join(words),
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    return capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "line, offered",
-    [
-        ("list w", ["windows"]),
-        ("eval t", ["tiny"]),
-        ("eval --checkpoint ", ["best", "last"]),
-        ("eval --families pal", ["palindrome"]),
-    ],
-)
-def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):
-    monkeypatch.chdir(tmp_path)
-    words = ["seq2attn", *line.split(" ")]
-    assert completed(monkeypatch, capsys, "bash", words).split() == offered
-
-
-@pytest.mark.parametrize("shell", "bash zsh fish powershell pwsh".split())
-def test_completion_offers_only_names_that_a_run_may_have(
-    monkeypatch, capsys, runs_copy, tmp_path, shell
-):
-    monkeypatch.chdir(tmp_path)
-    for name in ("x\\$(touch x)", "`touch x`", "'; touch x; '", "two\nlines", "-rf", ".hidden"):
-        copy = runs_copy / name
-        copy.mkdir()
-        copy.joinpath("config.yaml").write_text("seed: 1\n")
-    names = "tiny", "tiny:::", """_arguments '*: :(("tiny"))'"""
-    assert completed(monkeypatch, capsys, shell, ["seq2attn", "eval", ""]).strip() in names
 
 
 def test_the_version(cli):

@@ -15,8 +15,7 @@ from test_attention_changes import changed as predicted
 
 import seq2attn
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.pages.models import PageModel, run_models
-from seq2attn.pages.page import render
+from seq2attn.pages.page import PageModel, render, run_models
 from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
@@ -429,7 +428,7 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
     browser.console()
     browser.open(tmp_path / "tiny.html")
     title = browser.run("return [document.title, by('text').value]")
-    assert title == ["reverse with scaled attention", "abc"]
+    assert title == ["tiny", "abc"]
     assert browser.console() == []
 
 
@@ -494,18 +493,18 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     cli("train --config tiny.yaml --name kept").check()
     run = find_run(tmp_path / "runs", "kept")
     (all_of_them,) = run_models([run], "last", snapshots=100)
-    assert list(all_of_them.snapshots)[:3] == ["after 0 steps", "after 1 step", "after 2 steps"]
+    assert list(all_of_them.snapshots)[:3] == ["step 0", "step 1", "step 2"]
     assert len(all_of_them.snapshots) == len(run.kept_steps()) > 8
     *others, given = all_of_them.examples
     (few,) = run_models([run], "last", [given], snapshots=2)
     assert few.examples == [given, *others]
     first, middle, last = few.snapshots
-    assert first == "after 0 steps"
-    assert last == "after 8 steps"
+    assert first == "step 0"
+    assert last == "step 8"
     assert middle in all_of_them.snapshots
     name, first = next(iter(few.predictor.model.named_parameters()))
-    assert torch.equal(few.snapshots["after 8 steps"][name], first)
-    assert not torch.equal(few.snapshots["after 0 steps"][name], first)
+    assert torch.equal(few.snapshots["step 8"][name], first)
+    assert not torch.equal(few.snapshots["step 0"][name], first)
     kept = run.checkpoint("step-1")
     saved = load_checkpoint(kept)
     save_checkpoint(kept, {**saved.tensors, "model.other": torch.zeros(1)}, saved.state)

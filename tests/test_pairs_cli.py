@@ -10,7 +10,7 @@ from measured import value_of
 
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
-from seq2attn.pages.models import run_models
+from seq2attn.pages.page import run_models
 from seq2attn.runs.run import Run
 
 CONFIG = """\
@@ -288,7 +288,6 @@ def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
     assert [line.split("\t")[0] for line in words.splitlines()] == ["ab", "b"]
     done = cli("predict - --run words", stdin="id,word\n1,ab\n2,b\n")  # without the answers
     assert done.out == words
-    assert "without a source (header, comments, blank): 1\n" in done.err
     assert predict_lines(cli, text) == words
     assert predict_lines(cli, 'id,word\n1,"ab"\n# 2,a\n2,b') == words
 

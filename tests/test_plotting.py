@@ -13,7 +13,7 @@ from PIL import Image
 from refusal import refusal
 from rich.console import Console
 
-from seq2attn.colours import score_colour, weight_colour
+from seq2attn.display.signs import score_colour, weight_colour
 from seq2attn.plotting.attention import (
     attention_figure,
     choose_evenly,
@@ -21,12 +21,15 @@ from seq2attn.plotting.attention import (
     evolution_figure,
 )
 from seq2attn.plotting.cells import heat_map, html_map, legend
-from seq2attn.plotting.curves import (
+from seq2attn.plotting.figures import (
     accuracy_curves_figure,
     accuracy_figure,
     curves_figure,
+    logarithmic,
+    looks,
+    new_panels,
+    save_figure,
 )
-from seq2attn.plotting.style import logarithmic, looks, new_panels, save_figure
 from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
 
@@ -274,7 +277,7 @@ def test_characters_that_no_font_has_are_named_and_korean_letters_stand_alone(tm
     figure = attention_figure([one_map(columns=symbols, rows=("b",), weights=(5 * (0.2,),))])
     note = save_figure(figure, tmp_path / "map.png")
     assert note.startswith("note: no font of matplotlib's has 'ހ' (U+0780), 'ㄱ' (U+3131)")
-    assert "(Hangul, Thaana): they are boxes in the figure. Install a font" in note
+    assert "they are boxes in the figure. Install a font" in note
     (panel,) = panels(figure)
     assert texts(panel.get_xticklabels()) == ["ㄱ", "ㅏ", "ㄱ", "ހ", "a"]
     assert save_figure(attention_figure([one_map()]), tmp_path / "map.png") == ""

@@ -223,7 +223,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
         (
             "import torch",
             "import sys\nsys.exit('bye')",
-            "plugin mine.py:2: exit() was called with the code 'bye'",
+            "plugin mine.py:2: SystemExit: bye",
         ),
         (
             "import torch",

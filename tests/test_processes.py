@@ -86,6 +86,26 @@ def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
     assert done.json[0]["status"] == "examined", done.json
 
 
+SIZED = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, a, b, kind):
+        super().__init__()
+        assert kind == "dot", kind
+        self.layer = torch.nn.Linear(a, b)
+
+    def forward(self, query, keys):
+        return (self.layer(query) @ keys.mT / 4.0).softmax(-1) @ keys
+"""
+
+
+def test_sizes_and_widths_are_given(cli, tmp_path):
+    (tmp_path / "sized.py").write_text(SIZED)
+    sizes = "--sizes 16,24,dot --widths 16,24 --jobs 1"
+    done = cli(f"check --attention sized.py:Attention {sizes} --json").check()
+    assert done.json[0]["report"]["adapter"].startswith("attention = Attention(16, 24, 'dot')")
+
+
 GRADES = """\
 file points scaled cosine
 handed-in/anna.py 2 passed passed
@@ -120,15 +140,14 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     assert (graded.code, graded.out.replace("\t", " ")) == (1, GRADES)
     texts = tmp_path / "texts"
     written = {f"{path.relative_to(texts)}" for path in texts.rglob("*.txt")}
-    assert written == {"anna.txt", "ben/ben.txt", "carl.ipynb.txt", "carl.py.txt"}
-    text = (texts / "ben" / "ben.txt").read_text()
+    assert written == {"anna.py.txt", "ben/ben.py.txt", "carl.ipynb.txt", "carl.py.txt"}
+    text = (texts / "ben" / "ben.py.txt").read_text()
     assert "it is 1.732 times the expected score" in text
     better = "scores = scores.masked_fill(~valid, -torch.inf)"
     assert f"line 12: write {better}; there is scores.masked_fill" in text
     assert text.count("It was called as follows.") == 2
-    text = (texts / "anna.txt").read_text()
+    text = (texts / "anna.py.txt").read_text()
     assert text.startswith("scaled: passed\ncare: empty-row: ")
-    assert "It was called" not in text
     done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
 

@@ -8,7 +8,7 @@ from measured import places
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import load_config
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import FAMILIES
 from seq2attn.runs.create import NewRun, create_run

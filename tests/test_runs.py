@@ -14,8 +14,15 @@ from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
 from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
-from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
+from seq2attn.runs.run import (
+    Run,
+    all_runs,
+    check_name,
+    find_run,
+    need_checkpoint,
+    newest_first,
+    save_evaluation,
+)
 
 CONFIG = Config()
 
@@ -228,12 +235,3 @@ def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypat
         save_evaluation(measured("best", 0), run)
     assert caught.value.exit_code == 1
     assert list(run.evaluations.iterdir()) == []
-
-
-def test_what_a_killed_training_left_is_removed_an_hour_later(tmp_path):
-    leftovers = [tmp_path / f".new-{digit * 16}" for digit in "ab"]
-    for leftover in leftovers:
-        (leftover / "checkpoints").mkdir(parents=True)
-    os.utime(leftovers[0], (0, 0))
-    create_run(NewRun(tmp_path, "other"), CONFIG, {})
-    assert [leftover.exists() for leftover in leftovers] == [False, True]

@@ -5,7 +5,7 @@ from unittest import mock
 import torch
 from models import make_config
 
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.training.session import NewRun, train
 
 CONFIG = make_config(

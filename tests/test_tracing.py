@@ -4,12 +4,12 @@ import pytest
 from pages import CONFIGS
 from refusal import refused
 
+from seq2attn import export
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
-from seq2attn.export import folder
 from seq2attn.inference.predictor import Predictor
 from seq2attn.pages import graphs, page
-from seq2attn.pages.models import PageModel
+from seq2attn.pages.page import PageModel
 from seq2attn.pages.tracing import trace_model
 from seq2attn.pages.training import CPU, training_graphs
 from seq2attn.parts import TASKS
@@ -75,8 +75,8 @@ def shown(config):
     [
         (
             "model.encoder=summed",
-            r"prepare gives other numbers: the size of source became fixed at 5, at getitem_1 "
-            r"\(Summed: cells.py, line \d+: steps = projected.unbind",
+            r"prepare gives other numbers: a size became fixed, at getitem_1 "
+            r"\(cells.py, line \d+: steps = projected.unbind",
         ),
         pytest.param(
             "model.attention.score=kept",
@@ -99,9 +99,9 @@ def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quic
     monkeypatch.setattr(page, "trace_model", lambda _: traced)
     with refused(f"the page cannot run odd: it lacks the operation {lacking}"):
         page.model_json(model)
-    monkeypatch.setattr(folder, "trace_model", lambda _: traced[-1:])  # the step, which attends
+    monkeypatch.setattr(export, "trace_model", lambda _: traced[-1:])  # the step, which attends
     with refused(f"into ONNX: the exporter has no translation for {lacking}"):
-        folder.export_graphs(model.predictor.model)
+        export.export_graphs(model.predictor.model)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from seq2attn.inference.trained_model import load_run
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.create import NewRun, create_run
-from seq2attn.runs.logs import read_attention
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, read_attention
 from seq2attn.training import loop as trainer_module
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.signals import stop_on_signals
@@ -65,7 +64,7 @@ class Watcher:
         if self.moment in ("step", ("step", step)):
             self.act()
 
-    def evaluation(self, text):
+    def say(self, text):
         step = int(text.partition(":")[0].removeprefix("step "))
         self.evaluations.append(step)
         if self.moment == ("evaluation", step):

@@ -7,8 +7,16 @@ from itertools import cycle, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.colours import BLUE, COLOUR_MAP, ORANGE, score_colour
-from seq2attn.plotting.style import GREY, MARKERS, clean, column, draw_intervals, legend, new_panels
+from seq2attn.display.signs import BLUE, COLOUR_MAP, ORANGE, score_colour
+from seq2attn.plotting.figures import (
+    GREY,
+    MARKERS,
+    clean,
+    column,
+    draw_intervals,
+    legend,
+    new_panels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The command line, a file for each command. No module here imports torch before a command needs
+"""The command line, a few commands a file. No module here imports torch before a command needs
 it.
 """
 

@@ -17,13 +17,11 @@ from seq2attn.cli.options import (
     RunArgument,
     RunsDir,
     Samples,
-    command,
+    Shown,
     find_runs,
-    group,
     option,
-    run_names,
+    save_figure,
 )
-from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
@@ -44,44 +42,33 @@ Scores = Annotated[
     option(
         "NAME...",
         "Score functions; `seq2attn list scores` shows them.",
-        autocompletion=parts.SCORES.names,
     ),
 ]
 Widths = Annotated[list[int], option("D...", "Widths of queries and keys.", min=1, max=65_536)]
 Keys = Annotated[int, option("N", "Number of keys, S.", "--keys", "-S", min=2, max=4_096)]
 Mean = Annotated[float, option("X", "Mean of each component.")]
-Deviation = Annotated[float, option("X", "Standard deviation of each component.", min=0)]
 Source = Annotated[int, option("N", "Number of source positions, S.", "--source", "-S", min=1)]
 Target = Annotated[int, option("N", "Number of output positions, L.", "--target", "-L", min=1)]
 Draws = Annotated[int, option("N", "Number of random draws.", min=2, max=10**7)]
 Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**63 - 1)]
 
-analyze = group(
-    "analyze",
-    help="Measure attention before training, and whether it matters after.",
-    epilog="Start with:  seq2attn analyze variance",
-)
 
-
-@command(analyze)
 def variance(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
     query_mean: Mean = 0.0,
-    query_sd: Deviation = 1.0,
     key_mean: Mean = 0.0,
-    key_sd: Deviation = 1.0,
     samples: Draws = 20_000,
     seed: Seed = 0,
     plugin: LoadedPlugins = None,
     *,
     shown: Shown,
 ) -> None:
-    """Compare the variance of a score over random queries s and keys h with its formula.
+    """Compare the variance of random scores with its formula.
 
-    Components are normal and independent. The variance of a dot product is D (ss^2 sh^2 + ss^2 mh^2
-    + sh^2 ms^2), with means m and standard deviations s; scaling divides it by D. "off by" is the
-    distance from the formula in standard errors: it exceeds 3 by chance once in 370 times.
+    Components of queries s and keys h are normal and independent, with variance 1. The variance of
+    a dot product is D (1 + mh^2 + ms^2), with means ms and mh; scaling divides it by D. "off by" is
+    the distance from the formula in standard errors: it exceeds 3 by chance once in 370 times.
 
     Examples:
 
@@ -89,15 +76,13 @@ def variance(
     """
     from seq2attn.analysis.before_training import Components, score_variance
 
-    _use_one_thread()
-    components = Components(query_mean, query_sd, key_mean, key_sd)
+    components = Components(query_mean=query_mean, key_mean=key_mean)
     result = score_variance(
         _names(scores), widths, samples=samples, seed=seed, components=components
     )
     _present("variance", result, shown)
 
 
-@command(analyze)
 def saturation(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
@@ -108,9 +93,10 @@ def saturation(
     *,
     shown: Shown,
 ) -> None:
-    """Show that attention weights saturate with the width under raw scores, not under scaled ones.
+    """Show that weights saturate with the width under raw scores.
 
-    "saturated" is the share of queries that give one key a weight above 0.99.
+    Under scaled scores they do not. "saturated" is the share of queries that give one key a weight
+    above 0.99.
 
     Examples:
 
@@ -118,12 +104,10 @@ def saturation(
     """
     from seq2attn.analysis.before_training import weight_saturation
 
-    _use_one_thread()
     result = weight_saturation(_names(scores), widths, keys=keys, samples=samples, seed=seed)
     _present("saturation", result, shown)
 
 
-@command(analyze)
 def gradient(
     scales: Annotated[
         list[float], option("C...", "Standard deviations of the scores.", min=1e-6, max=1e6)
@@ -134,7 +118,7 @@ def gradient(
     *,
     shown: Shown,
 ) -> None:
-    """Measure the gradient of the largest attention weight against the scale of the scores.
+    """Measure the gradient of the largest weight by scale.
 
     Scores are c e with e ~ N(0, 1): c = 1 is a scaled dot product, c = sqrt(D) a raw one. The
     gradient is with respect to the scores. Its norm peaks slightly above c = 1; at c = 10 it almost
@@ -146,12 +130,10 @@ def gradient(
     """
     from seq2attn.analysis.before_training import gradient_by_scale
 
-    _use_one_thread()
     result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
     _present("gradient", result, shown)
 
 
-@command(analyze)
 def entropy(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = ENTROPY_WIDTHS,
@@ -164,11 +146,11 @@ def entropy(
     *,
     shown: Shown,
 ) -> None:
-    """Measure the entropy of attention over random keys against the width, in nats.
+    """Measure the entropy of attention, in nats, against the width.
 
-    Scaled scores keep it, raw scores lose it. "expected" is the entropy for independent normal
-    scores of the same variance, the limit for large widths: for scaled scores a plateau slightly
-    below log S, the entropy of uniform weights.
+    Over random keys: scaled scores keep it, raw scores lose it. "expected" is the entropy for
+    independent normal scores of the same variance, the limit for large widths: for scaled scores a
+    plateau slightly below log S, the entropy of uniform weights.
 
     Examples:
 
@@ -176,12 +158,10 @@ def entropy(
     """
     from seq2attn.analysis.before_training import entropy_by_width
 
-    _use_one_thread()
     result = entropy_by_width(_names(scores), widths, keys=keys, samples=samples, seed=seed)
     _present("entropy", result, shown)
 
 
-@command(analyze)
 def ledger(
     scores: Scores = ALL_SCORES,
     batch: Annotated[int, option("N", "Number of sequences, B.", "--batch", "-B", min=1)] = 64,
@@ -193,7 +173,7 @@ def ledger(
     *,
     shown: Shown,
 ) -> None:
-    """Count what each score costs: parameters, operations per query, bytes of intermediates.
+    """Count what each score costs: parameters, operations, bytes.
 
     A multiplication and an addition count as two operations; projecting the keys happens once per
     sequence and is divided among its queries. Bytes are those of projected keys, hidden layer,
@@ -210,7 +190,6 @@ def ledger(
     _present("ledger", result, shown)
 
 
-@command(analyze)
 def masks(
     source: Source = 12,
     target: Target = 12,
@@ -218,7 +197,7 @@ def masks(
     *,
     shown: Shown,
 ) -> None:
-    """Draw the windows of attention: where each output position may attend to.
+    """Draw windows: where each output position may attend to.
 
     global: all. monotonic and reversed (local_m): [p_t - R, p_t + R] with p_t = t and p_t = S-1-t.
     local_p: the same window around a learned centre, its weights multiplied by a Gaussian of
@@ -233,15 +212,12 @@ def masks(
     _present("masks", window_masks(source, target, radius), shown)
 
 
-@command(analyze)
 def importance(
     name: RunArgument = None,
     frozen: Annotated[
         str | None,
         option(
-            "RUN",
-            "Also try the weights of this run, such as the same config with another seed.",
-            autocompletion=run_names,
+            "RUN", "Also try the weights of this run, such as the same config with another seed."
         ),
     ] = None,
     lengths: Lengths = None,
@@ -254,17 +230,17 @@ def importance(
     *,
     shown: Shown,
 ) -> None:
-    """Test whether attention matters to a trained model, by replacing its attention weights.
+    """Test whether attention matters, by replacing its weights.
 
-    Prints exact match by length. permuted: the weights of each step are shuffled over the source
-    (Jain & Wallace 2019). uniform: all positions get the same weight. frozen: the weights with
-    which another run decodes the same string (Wiegreffe & Pinter 2019).
+    Prints exact match of a trained model by length. permuted: the weights of each step are shuffled
+    over the source (Jain & Wallace 2019). uniform: all positions get the same weight. frozen: the
+    weights with which another run decodes the same string (Wiegreffe & Pinter 2019).
 
     Examples:
 
       seq2attn analyze importance scaled-001 --frozen scaled-002
     """
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
@@ -279,17 +255,10 @@ def importance(
 
 def _names(scores: Sequence[str]) -> list[str]:
     """Return the names of `--scores`, with synonyms resolved."""
-    names = [parts.SCORES.get(score, unlisted="none").name for score in scores]
+    names = [parts.SCORES.get(score).name for score in scores]
     if "none" in names:
         raise Seq2AttnError("--scores: 'none' has no score function; leave it out")
     return names
-
-
-def _use_one_thread() -> None:
-    """Use one thread: the tensors are small, and sums are then the same on similar machines."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:

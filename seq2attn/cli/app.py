@@ -1,33 +1,147 @@
 """The application: its commands, and the place where errors become messages and exit codes."""
 
 import contextlib
-import difflib
+import inspect
 import io
 import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperCommand
 
 from seq2attn import __version__
-from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
-from seq2attn.cli.analyze import analyze
-from seq2attn.cli.options import command, group
+from seq2attn.cli import (
+    analyze,
+    check,
+    configs,
+    evaluate,
+    pages,
+    predict,
+    runs,
+)
 from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.text import sentence
 
+# ---- what commands are made of ----
+
+VARIADIC = {"--lengths": "[0-9][0-9,-]*", "--families": "[a-z_,]+"}
+VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].*")
+"""options that take several values -> what a value after the first looks like: after the lengths of
+`eval`, the name of a run may follow"""
+
+
+class Command(TyperCommand):
+    """A command whose options in `VARIADIC` take several words."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command, and return what the base class returns. An error of
+        Typer's gets the context `ctx`, which says of which command it is.
+        """
+        # Only options that take several values here (`multiple`): `--keys` takes one in another
+        # command. One name of each option is enough: those in VARIADIC have no other.
+        flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
+        try:
+            return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
+        except typer.TyperException as error:
+            error.ctx = ctx  # type: ignore[attr-defined]  # some errors lack it
+            raise
+
+
+def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
+    """Turn `["--lengths", "3", "5", "--json"]` into `["--lengths", "3", "--lengths", "5",
+    "--json"]`, which Typer can parse.
+
+    The word after a flag is its value; later words are values only if they look like one.
+    """
+    result: list[str] = []
+    flag = ""  # the flag of `flags` whose values are being read
+    for index, word in enumerate(args):
+        name = word.partition("=")[0]  # of `--lengths=3`, too
+        if word == "--":  # what follows are arguments, whatever they look like
+            return result + args[index:]
+        if flag and result[-1] == flag:
+            pass  # its value, whatever it looks like
+        elif flag and re.fullmatch(VARIADIC[flag], word, re.DOTALL):
+            result.append(flag)
+        else:
+            flag = name if name in flags else ""
+        result.append(word)
+    return result
+
+
+def group(name: str, **settings: Any) -> typer.Typer:
+    """Make a group of commands with plain help: with Rich's panels, help would take half as long
+    again to appear. settings: further ones of `typer.Typer`.
+    """
+    return typer.Typer(
+        name=name,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **settings,
+    )
+
+
+def command(application: typer.Typer, function: Callable[..., None], name: str = "") -> None:
+    """Make a function a command of a group. A dataclass among its parameters stands for its fields,
+    an option each.
+
+    name: of the command; by default that of the function.
+    """
+    application.command(name or None, cls=Command)(_with_fields(function))
+
+
+def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for Typer, which makes an option of each parameter: in place of a parameter
+    whose type is a dataclass it has the fields of that class. Called with these, it makes the
+    dataclass, and calls the command's `function` with it.
+    """
+    parameters: list[inspect.Parameter] = []
+    dataclasses: dict[str, Any] = {}  # parameter -> class
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if is_dataclass(kind):
+            dataclasses[name] = kind
+            parameters += inspect.signature(dataclasses[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    def run(**values: Any) -> None:
+        for name, kind in dataclasses.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        function(**values)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    # keyword-only, since among others none without a default may follow one that has a default
+    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return run
+
+
+# ---- the commands ----
+
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
-COMMANDS: dict[str, Any] = {
-    "train": train.train,
+analysis = group(
+    "analyze",
+    help="Measure attention before training, and whether it matters after.",
+    epilog="Start with:  seq2attn analyze variance",
+)
+plot = group("plot", help="Draw a run's accuracy or attention through training.")
+COMMANDS: dict[str, Callable[..., None]] = {
+    "train": runs.train,
     "eval": evaluate.evaluate,
     "predict": predict.predict,
-    "compare": compare.compare,
-    "split": split.split,
+    "compare": evaluate.compare,
+    "split": runs.split,
     "runs": runs.runs,
     "inspect": configs.inspect,
     "config": configs.config,
@@ -38,9 +152,21 @@ COMMANDS: dict[str, Any] = {
     "export": pages.export,
 }
 for name, function in COMMANDS.items():
-    command(app, name)(function)
-app.add_typer(analyze)
-app.add_typer(pages.plot)
+    command(app, function, name)
+for function in (
+    analyze.variance,
+    analyze.saturation,
+    analyze.gradient,
+    analyze.entropy,
+    analyze.ledger,
+    analyze.masks,
+    analyze.importance,
+):
+    command(analysis, function)
+for function in (pages.accuracy, pages.attention):
+    command(plot, function)
+app.add_typer(analysis)
+app.add_typer(plot)
 
 
 def _print_version(requested: bool) -> None:
@@ -89,8 +215,7 @@ def main() -> None:
             raise
         code = explained.exit_code
         print_error(explained)
-        if explained.settings:
-            _suggest_settings(explained.settings)
+        _suggest_settings(explained.settings)
     finally:
         _drop_closed_streams()
     sys.exit(code)
@@ -101,8 +226,6 @@ def _run(application: Any) -> None:
     itself, a closed pipe among them; here they are raised, a mistake in the command line as a
     `Seq2AttnError`.
     """
-    if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks for completions; Typer exits
-        application(prog_name="seq2attn")
     try:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
             application.invoke(context)
@@ -117,60 +240,27 @@ def _run(application: Any) -> None:
 
 def _usage_error(error: Any) -> Seq2AttnError:
     """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
-    the commands that there are, an example from the command's help, or what was probably meant.
+    the commands that there are, or an example from the command's help.
     """
     command = error.ctx.command
-    path = error.ctx.command_path  # such as `seq2attn plot accuracy`
     if isinstance(error.__cause__, ValidationError):  # pydantic refused the value of an option
         error.message = sentence(error.__cause__.errors()[0])
-    # options that Typer suggests may have only the hyphens in common with what was typed
-    if possible := getattr(error, "possibilities", None):
-        wanted = error.option_name.strip("-")
-        error.possibilities = [
-            one for one in possible if difflib.get_close_matches(wanted, [one.strip("-")])
-        ]
-    message = error.format_message()
     if hasattr(command, "commands"):  # it is a group
         hint = f"Commands: {', '.join(command.commands)}\n"
-    elif message.startswith("Missing"):
-        example = re.search(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
-        hint = f"For example: {example[1]}\n" if example else ""
     else:
-        hint = _meant(path, message, sys.argv[1:])
-    return Seq2AttnError(message, hint=f"{hint}See: {path} --help")
-
-
-def _meant(command: str, message: str, words: Sequence[str]) -> str:
-    """Return the command that was meant, as a line of a hint; empty if the mistake is another one.
-    command: the one that was called, such as `seq2attn train`. words: what followed `seq2attn`.
-
-    Some commands take a run or a config as an option, others as an argument, and users mix them up:
-    `train x.yaml` for `train --config x.yaml`, and `eval --run one` for `eval one`.
-    """
-    if command.endswith(" train") and "unexpected extra argument" in message:
-        files = [word for word in words if word.endswith((".yaml", ".yml"))]
-        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
-    for option in ("--run", "-r", "--config", "-c"):
-        # the option has a word behind it; Typer's message differs between its versions
-        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
-            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
-    return ""
+        example, *_ = re.findall(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
+        hint = f"For example: {example}\n"
+    # `command_path`: such as `seq2attn plot accuracy`
+    return Seq2AttnError(error.format_message(), hint=f"{hint}See: {error.ctx.command_path} --help")
 
 
 def _suggest_settings(settings: Sequence[str]) -> None:
-    """Suggest the settings, each KEY=VALUE, that would mend an error: if the command that was
-    called takes --set, print it with them added. A command without --set, such as `eval`, reads
-    files as its run read its training files: then only say what such files need.
+    """Print the command line with the settings, each KEY=VALUE, that would mend an error. Commands
+    without --set, such as `eval`, read files as their run read its training files.
     """
-    application: Any = typer.main.get_command(app)
-    words: list[str] = []
-    for setting in settings:
-        words += ["--set", setting]
-    # No error of a group, such as `plot`, has settings. So the first word names the command.
-    if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
+    if settings and sys.argv[1] not in ("eval", "analyze"):
+        words = [word for setting in settings for word in ("--set", setting)]
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
-    else:
-        say(f"A run reads files as it read its training files; such files need {shlex.join(words)}")
 
 
 def _prepare_streams() -> None:

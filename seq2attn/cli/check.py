@@ -1,21 +1,24 @@
-"""`seq2attn check`"""
+"""`seq2attn check`: parts against their contracts, and attentions of other people's files."""
 
 from __future__ import annotations
 
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from seq2attn import parts
-from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, LoadedPlugins, Texts, argument, option
-from seq2attn.cli.outputs import show
-from seq2attn.display.console import say
+from seq2attn.display.console import say, stdout, write_json
 from seq2attn.display.table import Table
+from seq2attn.doctor.processes import Row, examine_places
 from seq2attn.errors import Seq2AttnError, unknown
-from seq2attn.runs.machine import available_cores
-from seq2attn.text import quoted
+from seq2attn.registry import Entry
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 """the kinds of parts that plug-ins can add to, as KIND/NAME writes them, such as `initial-state`"""
@@ -23,14 +26,14 @@ HINT = (
     "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
     'needs keys as wide as queries says so: @register("name", equal_widths=True)'
 )
-
+SCORES = "seq2attn.contract.scores:known_scores"
+"""a function that returns the scores that --expect may name; the processes that examine call it"""
 
 Names = Annotated[
     Texts,
     argument(
         "NAME",
         "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
-        autocompletion=lambda: list(_known()),
     ),
 ]
 Expect = Annotated[
@@ -50,13 +53,6 @@ Attention = Annotated[
         "with commas. A table has a row for each file.",
     ),
 ]
-Sizes = Annotated[
-    str | None,
-    option("N,N", "What the constructor of --attention is given; by default some are tried."),
-]
-Widths = Annotated[
-    str | None, option("N,N", "The widths of the query and of the keys of --attention.")
-]
 Require = Annotated[
     Texts,
     option(
@@ -65,14 +61,22 @@ Require = Annotated[
         "exactly these, in this order. May be repeated.",
     ),
 ]
-Allow = Annotated[Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")]
+Sizes = Annotated[
+    str | None,
+    option("SIZES", "What the constructor of --attention is given, such as 16,32,0.5,relu."),
+]
+Widths = Annotated[
+    str | None,
+    option("WIDTHS", "Widths of the query and of the keys of --attention, such as 16,24."),
+]
+Jobs = Annotated[
+    int | None,
+    option("NUMBER", "How many of --attention are examined at once. Default: one a core.", min=1),
+]
 Feedback = Annotated[
     Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)
 ]
 Timeout = Annotated[float, option("SECONDS", "The most that one --attention may take.", min=0.1)]
-Jobs = Annotated[
-    int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
-]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show what the files of --attention print.")
 ]
@@ -83,17 +87,16 @@ def check(
     plugin: LoadedPlugins = None,
     expect: Expect = None,
     attention: Attention = None,
+    require: Require = None,
     sizes: Sizes = None,
     widths: Widths = None,
-    require: Require = None,
-    allow: Allow = None,
     feedback: Feedback = None,
     timeout: Timeout = 20.0,
     jobs: Jobs = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of models, tasks and losses against their contracts, or examine any attention.
+    """Check parts against their contracts, or examine any attention.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, contexts against the weights of answers,
@@ -116,61 +119,94 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if attention is not None:  # of a file; it need not be a registered part
-        places = Places.parse(attention)
-        options = {
-            "sizes": literals(sizes),
-            "widths": literals(widths),
-            "require": require or [],
-            "allow": allow or [],
-        }
-        examine(
-            places,
-            options,
-            expected(expect or [], places.names),
-            timeout=timeout,
-            jobs=jobs or available_cores(),
-            as_json=as_json,
-            verbose=verbose,
-            feedback=feedback,
-        )
+        from seq2attn.runs.create import available_cores
+
+        files, attentions = _places(attention)
+        scores = _expected(expect or [], attentions)
+        settings = {}
+        for file in files:
+            for name in attentions:
+                settings[f"{file}:{name}"] = {
+                    "sizes": _literals(sizes),
+                    "widths": _literals(widths),
+                    "require": require or [],
+                    "expect": scores.get(name),
+                }
+        rows = {}  # by FILE:NAME, as their examinations end
+        jobs = jobs or available_cores()
+        for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
+            # without --verbose, JSON does not have what was printed either
+            rows[row.place] = row if verbose else replace(row, printed="")
+            if len(settings) > 1:
+                say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
+            if verbose and row.printed:
+                say(f"{row.place} printed:\n{row.printed}")
+        if feedback is not None:
+            _write_feedback(feedback, files, attentions, rows)
+        _conclude(files, attentions, rows, as_json)
     elif expect:
-        if len(expect) > 1:
-            raise Seq2AttnError("--expect: several scores are for several names of --attention")
-        _compare(_chosen(names), expect[0], as_json)
+        _compare(_chosen(names), expect[-1], as_json)
     else:
         _check_parts(_chosen(names), as_json)
 
 
-def _chosen(names: list[str] | None) -> list[str]:
-    """Return KIND/NAME of each part that the names mean, which are NAME or KIND/NAME; without
-    names, of all parts of plug-ins, or if there are none, of all parts.
+# ---- registered parts ----
+
+
+def _chosen(words: Texts) -> dict[str, Entry]:
+    """Return the parts that the words, NAME or KIND/NAME, mean, by KIND/NAME: parts of several
+    kinds may have one name, and a NAME may be a synonym. Without words, return all parts of
+    plug-ins, or if there are none, all parts that can be checked: not tasks that read files, nor
+    parts without a class, such as the score `none`.
+
+    Raises `Seq2AttnError` for a word that means no part that can be checked.
     """
     from seq2attn.plugins import foreign_parts
 
+    known = {}
+    for kind, registry in CHECKED.items():
+        for entry in registry:
+            if entry.implementation and not entry.files:
+                known[f"{kind}/{entry.name}"] = entry
     foreign = foreign_parts()  # classes
-    added = [part for part, cls in _known().items() if cls in foreign]
-    chosen = []
-    for word in names or added or _known():
-        chosen += _find(word)
+    added = {part: entry for part, entry in known.items() if entry.implementation in foreign}
+    if not words:
+        return added or known
+    chosen: dict[str, Entry] = {}
+    for word in words:
+        meant = {}
+        for part, entry in known.items():
+            kind, _, _ = part.partition("/")
+            if word.removeprefix(f"{kind}/") in (entry.name, *entry.synonyms):
+                meant[part] = entry
+        if not meant:
+            error = unknown("part", word, known, [entry.name for entry in known.values()])
+            error.hint = "To examine an attention in a file: --attention FILE:NAME"
+            raise error
+        chosen |= meant
     return chosen
 
 
-def _check_parts(chosen: list[str], as_json: bool) -> None:
+def _check_parts(chosen: Mapping[str, Entry], as_json: bool) -> None:
     """Check each part against its contract, and show a row for each rule. Raises `Seq2AttnError` if
     a part breaks one.
-
-    chosen: KIND/NAME of the parts.
     """
+    from seq2attn.contract.models import STRAIGHT_THROUGH
     from seq2attn.contract.parts import check_part
 
     rows = []
-    for part in chosen:
-        kind, _, name = part.partition("/")
-        for rule, reason in check_part(CHECKED[kind].kind, name).items():
-            rows.append({"kind": kind, "name": name, "rule": rule, "result": reason or "passed"})
-    show(Table.of_records(rows), as_json)
+    for part, entry in chosen.items():
+        kind, _, _ = part.partition("/")
+        for rule, reason in check_part(CHECKED[kind].kind, entry.name).items():
+            result = reason or "passed"
+            rows.append({"kind": kind, "name": entry.name, "rule": rule, "result": result})
+    Table.of_records(rows).show(as_json)
     # a straight-through gradient is not that of what the part computes, so no rule compares it
-    declared = [part for part in chosen if _is_straight_through(part)]
+    declared = [
+        part
+        for part, entry in chosen.items()
+        if getattr(entry.load(), "gradient", "") == STRAIGHT_THROUGH
+    ]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
     # each part is checked up to the first rule that it breaks
@@ -185,7 +221,7 @@ def _check_parts(chosen: list[str], as_json: bool) -> None:
     say("Rules used the default options, and each option was tried at another value as well.")
 
 
-def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
+def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
     """Compare each chosen score with the one that is expected, a name or a formula, and show a row
     for each; parts that are not scores are left out. Raises `Seq2AttnError` if a score differs.
     """
@@ -193,63 +229,125 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     from seq2attn.doctor.scores import Sample, compare
 
     rows, known = [], known_scores()
-    for part in chosen:
-        kind, _, name = part.partition("/")
-        if kind == "score" and name != expect:  # no score is compared with itself
+    for part, entry in chosen.items():
+        if part.startswith("score/") and entry.name != expect:  # none is compared with itself
             # the code is empty if the attention weights are the same; a text may then still tell of
             # a difference that they do not show
-            code, text = compare(Sample(*scored(name)), expect, known)
-            result = text or "equal"
-            rows.append({"score": name, "expected": expect, "difference": code, "result": result})
+            code, text = compare(Sample(*scored(entry.name)), expect, known)
+            row = {"score": entry.name, "expected": expect, "difference": code}
+            rows.append(row | {"result": text or "equal"})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
-    show(Table.of_records(rows), as_json)
+    Table.of_records(rows).show(as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
         names = ", ".join(different)
         raise Seq2AttnError(f"scores that differ from {expect}: {names}", exit_code=1)
 
 
-def _is_straight_through(part: str) -> bool:
-    from seq2attn.contract.models import STRAIGHT_THROUGH
-
-    kind, _, name = part.partition("/")
-    return getattr(CHECKED[kind].load(name), "gradient", "") == STRAIGHT_THROUGH
+# ---- attentions of files ----
 
 
-def _known() -> dict[str, object]:
-    """Return the parts that can be checked, KIND/NAME -> the class, or a text that says where it
-    is: all but tasks that read files, and parts without a class, such as the score `none`.
+def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the files and the names that a text, such as `hand-in/*.py:scaled,cosine`, means. Of a
+    folder, with the folders in it, and of what a pattern matches, only files of Python and
+    notebooks count.
+
+    Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file has a
+    name, its examination finds out.
     """
-    known: dict[str, object] = {}
-    for kind, registry in CHECKED.items():
-        for entry in registry:
-            if entry.implementation and not entry.files:
-                known[f"{kind}/{entry.name}"] = entry.implementation
-    return known
+    path, _, listed = text.rpartition(":")
+    names = listed.split(",")
+    # a name with dots passes: no file has it, and the message on that lists what the file has
+    if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
+        hint = "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine."
+        raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
+    if Path(path).is_file():  # which may be called as if it were a pattern
+        return [path], names
+    matching = glob(f"{path}/**" if Path(path).is_dir() else path, recursive=True)
+    files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
+    if not files:
+        raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
+    return files, names
 
 
-def _find(word: str) -> list[str]:
-    """Return KIND/NAME of each part that `word`, NAME or KIND/NAME, means: parts of several kinds
-    may have one name, and a NAME may be a synonym. Raises `Seq2AttnError` if there is none that can
-    be checked.
+def _literals(text: str | None) -> list[Any]:
+    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts."""
+    values: list[Any] = []
+    for word in text.split(",") if text else ():
+        try:
+            values.append(ast.literal_eval(word.strip()))
+        except (ValueError, SyntaxError, TypeError):  # TypeError: `{[]}`
+            values.append(word.strip())
+    return values
+
+
+def _expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return name -> the score that this attention is to have. Of `texts`, NAME=SCORE is for one
+    name, and SCORE for all names; of two for one name, the last counts. A name that has no score is
+    left out.
     """
-    kind, _, name = word.rpartition("/")
-    known = _known()
-    if kind in CHECKED:
-        entry = CHECKED[kind].get(name)  # raises for an unknown name, and lists those of its kind
-        if f"{kind}/{entry.name}" not in known:
-            raise Seq2AttnError(
-                f"{quoted(word)} cannot be checked: it has no class, or it reads files"
-            )
-        return [f"{kind}/{entry.name}"]
-    names = {part: part.partition("/")[2] for part in known}  # KIND/NAME -> NAME
-    meant = {entry.name for one in CHECKED.values() for entry in one if word in entry.synonyms}
-    matching = [part for part, name in names.items() if name in {word, *meant}]
-    if not matching and ":" in word:  # looks like FILE:NAME
-        raise Seq2AttnError(
-            f"unknown part {quoted(word)}; to examine an attention in a file: --attention {word}"
-        )
-    if not matching:
-        raise unknown("part", word, names, names.values())
-    return matching
+    scores: dict[str, str] = {}
+    for text in texts:
+        name, _, score = text.rpartition("=")
+        scores |= dict.fromkeys([name] if name else names, score)
+    return scores
+
+
+def _short(row: Row) -> str:
+    """Return `passed`, the code of the first fault, or why it was not examined."""
+    if row.report is None:
+        return f"{row.status}: {row.text}".partition("\n")[0]
+    return row.report.faults[0].code if row.report.faults else "passed"
+
+
+def _write_feedback(
+    folder: Path, files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row]
+) -> None:
+    """Write a text for each file, which says what was found in each name: `anna.py.txt` for
+    `anna.py`. So that no two texts have one path, they are in the subfolders that the files have
+    below their common folder.
+    """
+    common = os.path.commonpath([Path(file).absolute().parent for file in files])
+    for file in files:
+        path = folder / f"{Path(file).absolute().relative_to(common)}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts = []
+        for name in names:
+            row = rows[f"{file}:{name}"]
+            said = f"{_short(row)}\n{row.report}" if row.report else f"{row.status}: {row.text}"
+            texts.append(f"{name}: {said}\n")
+        path.write_text("\n".join(texts), encoding="utf-8")
+
+
+def _conclude(
+    files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row], as_json: bool
+) -> None:
+    """Show what was found: of one attention the report, of several a table with a row for each
+    file, which has how many of the names passed, as points, and the result of each.
+
+    Raises `Seq2AttnError` unless all were examined and none has a fault; with exit code 1 if one
+    has a fault, with 2 if none has.
+    """
+    ordered = [rows[f"{file}:{name}"] for file in files for name in names]
+    codes = [row.exit_code for row in ordered]
+    first, *others = ordered
+    if as_json:
+        write_json([{**asdict(row), "passed": row.exit_code == 0} for row in ordered])
+    elif others:
+        records = []
+        for file in files:
+            of_file = {name: rows[f"{file}:{name}"] for name in names}
+            passed = sum(row.exit_code == 0 for row in of_file.values())
+            results = {name: _short(row) for name, row in of_file.items()}
+            records.append({"file": file, "points": passed, **results})
+        Table.of_records(records).show()
+    elif first.report:  # if there is none, the error says why
+        say(str(first.report), console=stdout())
+    if not any(codes):
+        return
+    _, _, hint = first.text.partition("\n")  # the first line of an error is its message
+    message = f"{first.place}: {_short(first)}"
+    if others:  # of several, a table has said what is wrong
+        message, hint = f"{len(codes) - codes.count(0)} of {len(codes)} did not pass", ""
+    raise Seq2AttnError(message, hint=hint or None, exit_code=1 if 1 in codes else 2)

@@ -7,9 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument, run_names
-from seq2attn.cli.outputs import show
-from seq2attn.display.console import json_text, on_terminal, say, write_json
+from seq2attn.cli.options import (
+    AsJson,
+    LoadedPlugins,
+    Overrides,
+    RunsDir,
+    argument,
+)
+from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.parts import KINDS
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
 
     from seq2attn.config import Config
 
-MOST_SYMBOLS = 200  # of a vocabulary, for people
-WIDEST = 50  # line of a config that is never broken beside its meaning
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -37,12 +40,12 @@ COLUMNS = [
 def list_names(
     kind: Annotated[
         str | None,
-        argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
+        argument("KIND", f"{', '.join(KINDS)}. Default: all."),
     ] = None,
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,
 ) -> None:
-    """Show the names that a config can use; of one kind with formulas and sources.
+    """Show the names that a config can use, or one kind in full.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
     length.
@@ -53,33 +56,25 @@ def list_names(
 
       seq2attn list scores
     """
-    if kind is not None and kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
-    if kind is None and on_terminal() and not as_json:
+    if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
         rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
-        Table([Column("kind"), Column("names")], rows, notes=[note]).show()
+        Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
-    records = []  # everything about the parts of one kind, or for programs, of all kinds
-    for name in [kind] if kind else KINDS:
-        _, registry = KINDS[name]
-        for entry in registry:
-            _, *options = entry.options.model_fields  # the first is the part's name
-            # None, as a column without any synonyms or options is not shown to people
-            about = {
-                "kind": name,
-                "synonyms": entry.synonyms or None,
-                "options": options or None,
-            }
-            records.append({**vars(entry), **about})
-    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""  # names a config's key
-    show(Table.of_records(records, COLUMNS, title), as_json)
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    key, registry = KINDS[kind]
+    records = []
+    for entry in registry:
+        _, *options = entry.options.model_fields  # the first is the part's name
+        records.append({**vars(entry), "kind": kind, "options": options})
+    Table.of_records(records, COLUMNS, f"{kind}  ({key})").show(as_json)
 
 
 def config(
     name: Annotated[str | None, argument("NAME", "The config's name. Default: list all.")] = None,
 ) -> None:
-    """Print a config that comes with seq2attn, comments included, to start from.
+    """Print a config that comes with seq2attn, to start from.
 
     Examples:
 
@@ -87,7 +82,12 @@ def config(
 
       seq2attn config pairs/small > mine.yaml
     """
-    from seq2attn.config.yaml_files import find_config, read_file, shipped_names
+    from seq2attn.config.yaml_files import (
+        find_config,
+        read_file,
+        shipped_folder,
+        shipped_names,
+    )
 
     if name is not None:
         file = find_config(name)
@@ -96,36 +96,24 @@ def config(
         return
     rows = []
     for shipped in shipped_names():
-        if not shipped.startswith("experiments/"):  # these are not configs
-            # (without the folder, a file of the user's might be found)
-            text = find_config(f"configs/{shipped}").read_text("utf-8")
-            rows.append({"config": shipped, "about": _first_sentence(text)})
+        text = (shipped_folder() / f"{shipped}.yaml").read_text("utf-8")
+        comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+        first_sentence, *_ = comments.split(". ")
+        rows.append({"config": shipped, "about": first_sentence.removesuffix(".")})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
 
 
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a config file's comments, without its full stop. It ends at a
-    full stop with a blank behind it, but not before a number, as in "et al. 2023"; otherwise where
-    the comments end.
-    """
-    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-    first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)
-    return first
-
-
 def inspect(
-    target: Annotated[
-        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=run_names)
-    ],
+    target: Annotated[str, argument("CONFIG|RUN", "A YAML config, or a run's name.")],
     overrides: Overrides = None,
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Show a config, with every key explained, and the model's parameter counts.
+    """Show a config with every key explained, and parameter counts.
 
-    For a task that reads files, also show those files and the vocabularies learned from them. In a
-    pipe, the output is YAML that `train --config` accepts.
+    For a task that reads files, also show those files and the vocabularies learned from them. The
+    output is YAML that `train --config` accepts.
 
     Examples:
 
@@ -150,20 +138,10 @@ def inspect(
         return
 
     # as YAML, in which everything that does not belong to the config is a comment
-    lines = list(_explained(config))
-    if on_terminal():
-        # A long line, such as a list of lengths, has to be broken to leave room for its meaning.
-        is_narrow = all(len(line) <= WIDEST for line, _ in lines)
-        Table([Column("config", whole=is_narrow), Column("meaning")], lines).show()
-    else:
-        for line, meaning in lines:
-            print(f"{line:<40}  # {meaning}" if meaning else line)
+    for line in _explained(config):
+        print(line)
     for name, value in (learned or {}).items():
-        more = ""
-        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:  # of a vocabulary
-            more = f" and {len(value) - MOST_SYMBOLS:,} more (--json has them)"
-            value = value[:MOST_SYMBOLS]
-        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
+        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
     for part, count in parameters.items():
         print(f"# parameters, {part}: {count:,}")
 
@@ -195,9 +173,8 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
     return task.learned(), parameter_ledger(build_model(config, task))
 
 
-def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a config's section as YAML, with the meaning of its key. The lines below a
-    key that hold the items of its list have an empty meaning.
+def _explained(section: BaseModel, indent: str = "") -> Iterator[str]:
+    """Yield the keys of a config's section as YAML, each below its meaning.
 
     indent: the blanks before each line.
     """
@@ -205,16 +182,15 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
 
     values = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
-        meaning = " ".join((field.description or "").split())
+        if field.description:
+            yield f"{indent}# {' '.join(field.description.split())}"
         if isinstance(values[name], dict):
             below = getattr(section, name)
             if isinstance(below, tuple):  # a list of one part, which is written as that part
                 (below,) = below
-            yield f"{indent}{name}:", meaning
+            yield f"{indent}{name}:"
             yield from _explained(below, f"{indent}  ")
         else:
             # a width that no line has: a long text stays on the line of its key
-            line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
-            yield indent + line, meaning
-            for item in items:
-                yield indent + item, ""
+            lines = write_yaml({name: values[name]}, width=10**6).splitlines()
+            yield from (indent + line for line in lines)

@@ -3,12 +3,14 @@ and figures.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from seq2attn.cli.options import (
     CheckpointName,
+    FigurePath,
+    Force,
     Ideal,
     LoadedPlugins,
     Overrides,
@@ -16,22 +18,15 @@ from seq2attn.cli.options import (
     RunArguments,
     RunsDir,
     Texts,
-    command,
-    find_runs,
-    group,
-    option,
-)
-from seq2attn.cli.outputs import (
-    FigurePath,
-    Force,
     check_figure,
     check_output,
+    find_runs,
+    option,
     save_figure,
     write_output,
 )
-from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
+from seq2attn.runs.run import DEFAULT_ROOT
 from seq2attn.text import first_of, quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
@@ -57,7 +52,7 @@ def report(
 
       seq2attn report chapter --to chapter.html
     """
-    _check_page(to, "report", force)
+    check_output(to, "report", '<meta name="generator" content="seq2attn report">', force)
     from seq2attn.comparison.plan import find_comparison
 
     plan = find_comparison(names or [], runs_dir)  # None: the names are of runs
@@ -107,7 +102,7 @@ def page(
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
-    _check_page(to, "page", force)
+    check_output(to, "page", '<meta name="generator" content="seq2attn page">', force)
     if len(names or ()) > 2:
         raise Seq2AttnError("a page shows one run, or two side by side")
     if overrides and not train:
@@ -119,16 +114,13 @@ def page(
     if train and (names or len(train) > 2 or len(configs) < len(train)):
         raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
     runs = [] if train else find_runs(runs_dir, names)
-    from seq2attn.pages.models import run_models, untrained_models
-    from seq2attn.pages.page import render
+    from seq2attn.pages.page import render, run_models, untrained_models
 
     if train:  # there are no checkpoints yet: --checkpoint and --snapshots have no effect
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)
-    with make_display(seconds=0) as display:  # a line for each model, in a pipe, too
-        rendered = render(models, display)
-    _write(to, rendered)
+    _write(to, render(models))
 
 
 def export(
@@ -150,26 +142,17 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     folder = to or Path(f"{run.name}-export")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise Seq2AttnError(
             f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
         )
-    from seq2attn.export.folder import write_folder
+    from seq2attn.export import write_folder
     from seq2attn.inference.trained_model import load_run
 
     write_folder(folder, load_run(run, checkpoint, "cpu"))
     print(folder)
-
-
-def _check_page(path: Path, kind: str, force: bool) -> None:
-    """Raise `Seq2AttnError` if a command may not write the page `path`, a `kind` such as "report".
-    An older page of that kind may be replaced; its generator shows what it is.
-    """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
-    check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
 
 
 def _write(path: Path, text: str) -> None:
@@ -180,10 +163,7 @@ def _write(path: Path, text: str) -> None:
 
 # ---- figures, from saved records: no model is loaded ----
 
-plot = group("plot", help="Draw a run's accuracy or attention through training.")
 
-
-@command(plot)
 def accuracy(
     file: FigurePath,
     *,
@@ -198,7 +178,7 @@ def accuracy(
     ] = False,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Draw the exact match of one or several runs through training, or by string length.
+    """Draw exact match through training, or by string length.
 
     Through training, a line is the mean over the trained lengths; the shading below it reaches down
     to the worst length. By length, all calls of `eval` on the same weights count, and one run alone
@@ -211,33 +191,30 @@ def accuracy(
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
     check_figure(file, force)
-    from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
-    from seq2attn.runs.logs import latest_by_length, read_metrics
+    from seq2attn.plotting.figures import accuracy_curves_figure, accuracy_figure
+    from seq2attn.runs.run import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
     # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
     scores = [str(run.status().score) for run in runs]
-    if not by_length:
-        curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}
-        for name, evaluations in curves.items():
-            if not evaluations:
-                raise Seq2AttnError(f"run {name!r} has no evaluation yet")
-        save_figure(accuracy_curves_figure(curves, scores), file)
-        return
-    results = {}
-    sources = []  # where results are from, in words: an `eval`, or a step of training
+    found: dict[str, Any] = {}
     for run in runs:
-        latest = latest_by_length(run)
-        if latest is None:
-            hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
-            raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
-        source, results[run.name] = latest
-        sources.append(source)
-    title = f"{first_of(list(results))}: {', '.join(dict.fromkeys(sources))}"
+        metrics = (
+            latest_by_length(run) if by_length else read_metrics(run, losses=False).evaluations
+        )
+        if not metrics:
+            raise Seq2AttnError(f"run {run.name!r} has no evaluation yet")
+        found[run.name] = metrics
+    if not by_length:
+        save_figure(accuracy_curves_figure(found, scores), file)
+        return
+    # where results are from, in words: an `eval`, or a step of training
+    sources = dict.fromkeys(source for source, _ in found.values())
+    results = {name: evaluation for name, (_, evaluation) in found.items()}
+    title = f"{first_of(list(results))}: {', '.join(sources)}"
     save_figure(accuracy_figure(results, scores, title), file)
 
 
-@command(plot)
 def attention(
     file: FigurePath,
     *,
@@ -258,9 +235,9 @@ def attention(
     """
     check_figure(file, force)
     from seq2attn.plotting.attention import evolution_figure
-    from seq2attn.runs.logs import read_attention
+    from seq2attn.runs.run import read_attention
 
-    (run,) = find_runs(runs_dir, [name] if name else None)
+    (run,) = find_runs(runs_dir, name)
     snapshots = read_attention(run)
     if not snapshots:
         raise Seq2AttnError(
@@ -274,8 +251,7 @@ def attention(
             raise Seq2AttnError(
                 f"run {run.name!r} has no recorded attention for {quoted(text)}; "
                 f"recorded: {', '.join(recorded)}",
-                hint=f"For any string: seq2attn predict STRING --run {run.name}"
-                f"{runs_dir_option(runs_dir)} --plot FILE",
+                hint="For any string: seq2attn predict STRING --plot FILE",
             )
     chosen = [recorded.index(text) for text in strings or recorded]  # which maps of each step
     drawn = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,11 +16,12 @@ from seq2attn.cli.options import (
     Ideal,
     Models,
     RunOptions,
+    Shown,
     argument,
     find_runs,
     option,
+    save_figure,
 )
-from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import (
     on_terminal,
     print_error,
@@ -31,41 +31,36 @@ from seq2attn.display.console import (
     write_json,
 )
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import LONGEST
 from seq2attn.text import MAX_NAMES, first_of, quoted
 
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
-    from seq2attn.inference.trained_model import TrainedModel
-
-    Named = tuple[str, Answer | None]  # with the name of the run
 
 
-Given = Annotated[
-    list[str],
-    argument("TEXT", "Input strings; - reads them from standard input, one per line."),
-]
-Best = Annotated[
-    int | None,
-    option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
-]
-Heat = Annotated[
-    Literal["colour", "digits", "none"] | None,
-    typer.Option(
-        "--map", help="How to print the attention. Default: colour on a terminal, none in a pipe."
-    ),
-]
+MOST_TOGETHER = 1_000  # lines of standard input that are read before they are answered
 
 
 def predict(
-    texts: Given,
+    texts: Annotated[
+        list[str],
+        argument("TEXT", "Input strings; - reads them from standard input, one per line."),
+    ],
     names: RunOptions = None,
     *,
-    n_best: Best = None,
+    n_best: Annotated[
+        int | None,
+        option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
+    ] = None,
     shown: Shown,
     ideal: Ideal = False,
-    heat: Heat = None,
+    heat: Annotated[
+        Literal["colour", "digits", "none"] | None,
+        typer.Option(
+            "--map",
+            help="How to print the attention. Default: colour on a terminal, none in a pipe.",
+        ),
+    ] = None,
     device: Device = "cpu",
     models: Models,
 ) -> None:
@@ -76,13 +71,12 @@ def predict(
     --map none, only the outputs are printed, one per line. With --n-best, each of these lines holds
     a source, one of its outputs and the output's log-probability, separated by tabs.
 
-    Several runs answer each string in turn; with --ensemble they are one model, which averages
+    Several runs answer one after the other; with --ensemble they are one model, which averages
     their probabilities. In a pipe, the lines of several runs begin with the name of the run.
 
     A run on pairs of strings prints source and output, separated by a tab, and standard input (-)
     may also be a file of pairs. A line of it that the model cannot read gets an empty line as its
-    answer. --json prints an object for one string, a list for several, and an object per line for
-    standard input.
+    answer. --json prints an object per line.
 
     Examples:
 
@@ -94,32 +88,6 @@ def predict(
     """
     runs = find_runs(models.runs_dir, names)
     several = len(runs) > 1 and not models.as_ensemble
-    _check_options(texts, shown, several=several, ideal=ideal, heat=heat)
-    heat = heat or ("colour" if on_terminal() else "none")
-    loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
-    keep_weights = shown.as_json or shown.plot is not None or heat != "none"
-    answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
-    if shown.plot:
-        answers = list(answers)  # kept for the figure, instead of printed as they are computed
-    if shown.as_json:
-        _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
-    else:
-        for name, answer in answers:
-            _print(answer, name if several else "", heat, ranked=n_best is not None)
-    if shown.plot:
-        from seq2attn.plotting.attention import attention_figure
-
-        maps = [answer.map for _, answer in answers if answer and answer.map is not None]
-        save_figure(attention_figure(maps, ideal=ideal), shown.plot)
-
-
-def _check_options(
-    texts: list[str], shown: Shown, *, several: bool, ideal: bool, heat: str | None
-) -> None:
-    """Raise `Seq2AttnError` for options that do not go together.
-
-    several: True if several models answer.
-    """
     if texts == ["-"] and several:
         raise Seq2AttnError(
             "standard input is answered by one run, or with --ensemble by several as one model",
@@ -127,29 +95,31 @@ def _check_options(
         )
     if ideal and not shown.plot:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
-    if heat and shown.as_json:
-        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
     if shown.plot and texts == ["-"]:
         raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
-
-
-def _answers_in_turn(
-    models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
-) -> Iterable[Named]:
-    """Yield the answer of each model to the first string, then to the second, and so on, as they
-    are computed: each with its `n_best` best outputs (None: all), and with the name of the model's
-    run. An answer is None for a line of standard input that the model cannot read.
-    """
-    of_each = []
-    for trained in models:  # one, if standard input is read: `_check_options` refuses several
+    heat = heat or ("colour" if on_terminal() else "none")
+    loaded = models.load(runs, device, n_best or 0)  # the beam has to hold that many
+    keep_weights = shown.as_json or shown.plot is not None or heat != "none"
+    maps = []
+    for trained in loaded:  # one, if standard input is read
         answers = _answers(trained.predictor, texts, keep_weights)
-        of_each.append(_noted(answers, trained.predictor))
-    # strict: each of them is run to its end, where `_noted` says what it counted
-    for answers_to_one in zip(*of_each, strict=True):
-        for trained, answer in zip(models, answers_to_one, strict=True):
-            if answer is not None:
-                answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
-            yield trained.name, answer
+        for answer in _noted(answers, trained.predictor):
+            if answer is None:  # to a line that the model cannot read
+                if not shown.as_json:
+                    print()
+                continue
+            answer = replace(answer, hypotheses=answer.hypotheses[:n_best])  # None: all
+            if shown.as_json:
+                of_run = {"run": trained.name} if len(runs) > 1 else {}
+                write_json({**of_run, **answer.to_json()}, indent=None)
+            else:
+                _print(answer, trained.name if several else "", heat, ranked=n_best is not None)
+            if shown.plot and answer.map is not None:
+                maps.append(answer.map)
+    if shown.plot:
+        from seq2attn.plotting.attention import attention_figure
+
+        save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -167,20 +137,14 @@ def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[A
             continue
         answered += 1
         unseen.update(task.source_vocabulary.unseen(answer.source))
-        length = len(answer.source_symbols)
-        if predictor.source_eos:
-            length -= 1  # <eos> does not count
-        if not task.is_trained(length):
-            untrained += 1
+        length = len(answer.source_symbols) - predictor.source_eos  # <eos> does not count
+        untrained += not task.is_trained(length)
     if unseen:
         symbols = [repr(symbol) for symbol, _ in unseen.most_common()]
         say(f"symbols that the training file lacks, read as <unk>: {first_of(symbols)}")
     if untrained:
-        which = "the string has" if answered == 1 else f"{untrained:,} of {answered:,} strings have"
-        say(
-            f"{which} a length never seen in training "
-            f"(trained: {task.min_length} to {task.max_length} symbols)"
-        )
+        trained = f"(trained: {task.min_length} to {task.max_length} symbols)"
+        say(f"of a length never seen in training {trained}: {untrained:,} of {answered:,} strings")
     if refused:
         say(f"no answer to {refused:,} of {answered + refused:,} lines of standard input")
         raise typer.Exit(2)
@@ -190,95 +154,52 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
     """Yield the answer to each text, or if the only one is `-`, to each line of standard input;
     None for a line that the model cannot read.
     """
-    predict = functools.partial(predictor.predict, keep_weights=keep_weights)
     if texts != ["-"]:
-        yield from predict(texts)
-    elif sys.stdin is None:
+        yield from predictor.predict(texts, keep_weights=keep_weights)
+        return
+    if sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
-    elif sys.stdin.isatty():
+    typed = sys.stdin.isatty()
+    if typed:
         say("Type one string per line. Ctrl-D ends.")
-        for source in _standard_input(predictor):
+    together = 1 if typed else MOST_TOGETHER  # each is answered before the next is typed
+    sources = _standard_input(predictor)
+    while block := list(itertools.islice(sources, together)):
+        readable = [source for source in block if source is not None]
+        answers = predictor.predict(readable, keep_weights=keep_weights)
+        for source in block:
             if source is not None:
-                yield from predict([source])  # each is answered before the next is typed
-    else:
-        # `predict` reads a block of sources ahead, to answer them together; the refused lines
-        # between them, which it does not get, are put back in their places: `tee` keeps what is
-        # read ahead.
-        sources, ahead = itertools.tee(_standard_input(predictor))
-        answers = predict(source for source in ahead if source is not None)
-        for source in sources:
-            yield None if source is None else next(answers)
+                yield next(answers)
+            elif not typed:  # a mistake can be typed again
+                yield None
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
-    """Yield the source in each line of standard input; None, after a message, for a line that the
-    model cannot read. A message on a line that is typed needs no number, since it comes at once; of
-    those on a file's lines, only the first `MAX_NAMES` are shown. Says at the end which lines
-    before the last source were left out, since they have no source.
+    """Yield the source in each line of standard input that has one; None, after a message, for a
+    line that the model cannot read. Of the messages on lines that nobody types, only the first
+    `MAX_NAMES` are shown.
     """
-    typed = sys.stdin.isatty()
-    refused = last = 0
-    left_out: list[str] = []  # numbers of lines
-    for number, source in predictor.task.sources(_lines()):
-        left_out += map(str, range(last + 1, number))  # those between the last source and this
-        last = number
+    refused = 0
+    lines = (line.strip("\ufeff\r\n") for line in sys.stdin)
+    for number, source in predictor.task.sources(lines):
         try:
             predictor.read(source)  # raises if the model cannot read it
             yield source
         except Seq2AttnError as error:
             refused += 1
-            if not typed:
+            if refused <= MAX_NAMES or sys.stdin.isatty():
                 error.message = f"line {number} of standard input: {error.message}"
-            if typed or refused <= MAX_NAMES:
                 print_error(error)
             yield None
-    if left_out:
-        say(f"lines without a source (header, comments, blank): {first_of(left_out)}")
 
 
-def _lines() -> Iterator[str]:
-    """Yield the lines of standard input. One that is too long for any model is cut off, to be
-    refused, and is the last: input that never ends a line would fill the memory.
-    """
-    while line := sys.stdin.readline(LONGEST + 2):  # the line end, and one character too many
-        yield line.strip("\ufeff\r\n")
-        if not line.endswith("\n"):
-            return
-
-
-def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
-    """Write answers as JSON: as a list, or each on a line of its own as soon as it is there. A line
-    that the model cannot read, whose answer is None, is left out. With `several` models, or an
-    ensemble, each answer has the name of its run.
-    """
-    records = []
-    for name, answer in answers:
-        if answer is None:
-            continue
-        record = answer.to_json()
-        if models.as_ensemble:
-            record = {"run": name, "ensemble": True, **record}
-        elif several:
-            record = {"run": name, **record}
-        if as_list:
-            records.append(record)
-        else:
-            write_json(record, indent=None)
-    if records:
-        write_json(records, indent=None)
-
-
-def _print(answer: Answer | None, name: str, heat: str, *, ranked: bool) -> None:
+def _print(answer: Answer, name: str, heat: str, *, ranked: bool) -> None:
     """Print an answer: with a map, with --n-best as its best outputs and their log-probabilities,
-    without either as its output alone. None, for a line that the model cannot read, is an empty
-    line.
+    without either as its output alone.
 
     name: of the run; empty if there is only one. heat: `colour`, `digits` or `none`.
     ranked: True to print the best outputs.
     """
-    if answer is None:
-        print()
-        return
     from seq2attn.data.tasks.pairs import Pairs
 
     start = f"{name}\t" if name else ""  # what a printed line begins with
@@ -303,22 +224,17 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
     """
     from rich.text import Text
 
-    from seq2attn.inference.predictor import LONGEST_WITH_WEIGHTS
     from seq2attn.plotting.cells import heat_map, legend
 
     console = stdout()
     source = answer.source.replace("\t", " ")  # the tab before its features
-    line = Text(printable(f"{source} -> {answer.output}"), style="bold")
-    if name:
-        line = Text(printable(f"{name}: ")) + line
+    start = f"{name}: " if name else ""
+    line = Text(printable(f"{start}{source} -> {answer.output}"), style="bold")
     if answer.expected not in (None, answer.output):
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
     if answer.map is None:
-        why = "a model with the score none has no attention"
-        if len(answer.source_symbols) > LONGEST_WITH_WEIGHTS:
-            why = "the string is too long"
-        say(f"no map: {why}")
+        say("no map: the model has no attention, or the string is too long")
         return
     drawn = heat_map(answer.map, console, digits=digits)
     if drawn is None:

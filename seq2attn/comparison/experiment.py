@@ -12,12 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from seq2attn.comparison.loops import Loop, Train, read_loops
-from seq2attn.config import Config
-from seq2attn.config.load import Overrides, Values, describe_errors, override_list, place_of
+from seq2attn.config import Config, Overrides, Values, override_list, place_of, problems_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.options import Section
+from seq2attn.registry import Section
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.run import check_name
@@ -235,7 +234,7 @@ def _validated(
             except Seq2AttnError as error:
                 problems.append(Problem(key, error.message))
     except ValidationError as error:
-        problems += describe_errors(error, Settings, values)
+        problems += problems_of(error)
     if problems:
         placed = [replace(problem, where=place_of(problem, places)) for problem in problems]
         raise ConfigError(source, placed, hint=HINT)

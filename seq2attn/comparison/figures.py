@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
-from seq2attn.plotting.curves import draw_lengths
-from seq2attn.plotting.style import (
+from seq2attn.plotting.figures import (
     FORMATS,
     clean,
     column,
+    draw_lengths,
     logarithmic,
     looks,
     new_panels,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2attn.comparison.results import Comparison, Group
-    from seq2attn.plotting.style import Look
+    from seq2attn.plotting.figures import Look
 
 Lines = Sequence[tuple["Group", "Look"]]
 """the groups of a panel, and how each is drawn"""

@@ -23,8 +23,7 @@ from seq2attn.comparison.experiment import (
     Settings,
 )
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import load_config
-from seq2attn.config.load import Values, flat_values, override_list, place_of
+from seq2attn.config import Values, flat_values, load_config, override_list, place_of
 from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.files import write_atomically

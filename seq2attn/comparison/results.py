@@ -23,8 +23,8 @@ from seq2attn.results.statistics import (
     mean_over_seeds,
     rank,
 )
-from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
+from seq2attn.runs.run import read_metrics
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "

@@ -31,11 +31,9 @@ from seq2attn.comparison.trial import (
     train_and_measure,
     worker_context,
 )
-from seq2attn.display.console import escape_streams
-from seq2attn.display.progress import Display, make_display
+from seq2attn.display.console import Display, escape_streams, make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.logs import last_step
-from seq2attn.runs.machine import available_cores, choose_device
+from seq2attn.runs.create import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
@@ -253,10 +251,11 @@ class Queue:
         """Show how far each running trial is, and all together."""
         done = float(len(self.outcomes))
         for trial in self.running.values():
-            step = last_step(trial.run)
+            status = trial.run.status()  # as of the last evaluation
+            step = status.step or 0
             # where epochs are counted, the run says how many steps they are, once it has begun;
             # until then, nothing is done
-            steps = trial.config.training.steps or trial.run.status().steps or math.inf
+            steps = trial.config.training.steps or status.steps or math.inf
             self.display.step(trial.name, step / steps, f"step {step:,}")
             done += step / steps
         self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")

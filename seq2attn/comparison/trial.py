@@ -18,8 +18,7 @@ from typing import Any
 
 from seq2attn import __version__
 from seq2attn.comparison.loops import Loop
-from seq2attn.config import Config, check_config
-from seq2attn.config.load import Values
+from seq2attn.config import Config, Values, check_config
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.files import writing
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
@@ -31,8 +30,14 @@ from seq2attn.runs.create import (
     first_change,
     package_checksum,
 )
-from seq2attn.runs.logs import evaluations, save_evaluation
-from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
+from seq2attn.runs.run import (
+    BeingTrained,
+    Run,
+    check_plain,
+    evaluations,
+    save_evaluation,
+    training_lock,
+)
 from seq2attn.text import error_text
 
 STOP = b"stop"
@@ -197,7 +202,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     if status.state != "finished":
         return None
     wanted = set(itertools.product(trial.families, trial.lengths))
-    for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
+    for saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         as_wanted = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
         if saved.trained_steps == status.step and (trial.on_files or as_wanted):
             return saved

@@ -88,34 +88,19 @@ def _lengths(config: Config) -> Iterator[Problem]:
 
 
 def _training(config: Config) -> Iterator[Problem]:
-    """Yield the problems of `training`: how long it takes, and what has no effect there."""
+    """Yield the problems of `training`: how long it takes, and its losses."""
     training = config.training
     steps, epochs = training.steps, training.epochs
     # Only tasks that draw their strings have one of these options. Another task, such as one of a
     # plug-in, may draw its strings, too, which only the task itself knows.
     is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
-    if steps is None and epochs is None:
-        yield _problem(
-            "training.steps",
-            "is null, and so is training.epochs; set one of them",
-            "training.epochs",
-        )
-    if steps is not None and epochs is not None:
-        yield _problem(
-            "training.epochs",
-            "is set, and so is training.steps; set one of them to null",
-            "training.steps",
-        )
+    if (steps is None) == (epochs is None):
+        message = "set either this or training.steps, and the other to null"
+        yield _problem("training.epochs", message, "training.steps")
     if epochs is not None and is_drawn:
         yield _problem(
             "training.epochs",
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
-            "task",
-        )
-    if training.select != "wer" and is_drawn:  # set to something else than the default
-        yield _problem(
-            "training.select",
-            f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",
             "task",
         )
     if steps is not None and training.warmup > steps:
@@ -128,12 +113,6 @@ def _training(config: Config) -> Iterator[Problem]:
     if len(set(losses)) < len(losses):
         message = f"each loss may be there once; found {', '.join(losses)}"
         yield _problem("training.losses", message)
-    if training.snapshot_weights and not training.snapshots:
-        yield _problem(
-            "training.snapshot_weights",
-            "has no effect with training.snapshots 0; change one of them",
-            "training.snapshots",
-        )
 
 
 def _files(config: Config) -> Iterator[Problem]:
@@ -146,20 +125,19 @@ def _files(config: Config) -> Iterator[Problem]:
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
                 "task",
             )
-    columns: dict[str, int | str] = {}  # key -> the column that it names, by number or name
+    columns: dict[int | str, str] = {}  # a column, by number or name -> the key that names it
     for name in COLUMNS:
         column = task.get(name)
-        if column is not None:
-            same = [key for key, other in columns.items() if other == column]
-            if same:  # two keys name one column
-                message = f"{column} is also {' and '.join(same)}; name another column"
-                yield _problem(f"task.{name}", message, *same)
-            columns[f"task.{name}"] = column
-    last = max([column for column in columns.values() if isinstance(column, int)], default=0)
+        if column in columns:
+            message = f"{column} is also {columns[column]}; name another column"
+            yield _problem(f"task.{name}", message, columns[column])
+        elif column is not None:
+            columns[column] = f"task.{name}"
+    last = max([column for column in columns if isinstance(column, int)], default=0)
     width = task.get("columns")  # how many columns a line has
     if width is not None and width < last:
         message = f"{width} is below the last column that is used, {last}; change one of them"
-        yield _problem("task.columns", message, *columns)
+        yield _problem("task.columns", message, *columns.values())
 
 
 def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
@@ -215,14 +193,10 @@ def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     """Yield a problem for each key that cannot work, or has no effect, without attention."""
+    reasons = {}
     for name, field in AttentionConfig.model_fields.items():
         if name != "score" and getattr(model.attention, name) != field.default:
-            yield _problem(
-                f"model.attention.{name}",
-                "has no effect with attention score 'none'; leave it out",
-                _SCORE,
-            )
-    reasons = {}
+            reasons[f"model.attention.{name}"] = "has no effect"
     if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):
         reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
@@ -236,11 +210,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 def _transformer(config: Config) -> Iterator[Problem]:
     """Yield a problem for each key that a Transformer cannot obey."""
-    for key in ("encoder_reset", "decoder_reset"):
-        if getattr(config.training, key):
-            yield _problem(
-                f"training.{key}",
-                "has no effect with architecture 'transformer', which has no recurrent state; "
-                "leave it out",
-                "model.architecture",
-            )
+    resets = ("encoder_reset", "decoder_reset")
+    keys = [f"training.{key}" for key in resets if getattr(config.training, key)]
+    name = "architecture 'transformer', which has no recurrent state"
+    yield from _conflicts(dict.fromkeys(keys, "has no effect"), "model.architecture", name)

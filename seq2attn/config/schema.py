@@ -23,8 +23,7 @@ from pydantic.fields import FieldInfo
 
 from seq2attn import parts
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Options, Section, composed
-from seq2attn.registry import Registry
+from seq2attn.registry import Options, Registry, Section, composed
 from seq2attn.text import quoted
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
@@ -274,7 +273,9 @@ class Config(Section):
     model: Annotated[RecurrentConfig | TransformerConfig, ARCHITECTURES] = RecurrentConfig()
     """the encoder-decoder"""
     training: TrainingConfig = TrainingConfig()
+    """how the model is trained"""
     evaluation: EvaluationConfig = EvaluationConfig()
+    """the defaults of `eval`, and what training reports"""
 
     def __reduce__(self) -> Any:
         """Pickle the plain values: the classes of options are made at run time."""

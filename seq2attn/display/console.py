@@ -1,4 +1,4 @@
-"""Where text goes: results on standard output, messages on standard error.
+"""Where text goes: results on standard output, messages and progress on standard error.
 
 All that people see passes `printable` here: Rich's output in the consoles of `stdout()` and
 `stderr()`, everything else in `Screen`.
@@ -11,8 +11,9 @@ import functools
 import json
 import re
 import sys
-import textwrap
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError
@@ -26,9 +27,8 @@ _RAW = (  # a class of a pattern
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction of writing
     "\u2028\u2029\ud800-\udfff"  # ends of lines and paragraphs; surrogates
 )
-# what is between backquotes; what follows Try, Next, or a colon before the name of a program
-_COMMAND = re.compile(r"`[^`]*`|(?<=^Try: ).*|(?<=^Next: ).*|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
-_NO_BREAK = "\u00a0"  # a space that is not broken at
+QUIET_SECONDS = 10.0  # between two lines about steps
+AVERAGED_SECONDS = 300.0  # over which speed is averaged for the time left
 
 
 def printable(text: str, also: str = "") -> str:
@@ -95,33 +95,15 @@ def json_text(value: Any, **options: Any) -> str:
 # ---- messages ----
 
 
-def say(text: str, style: str = "dim", console: Console | None = None) -> None:
-    """Print a message for people, by default on standard error. A terminal gets lines broken
-    between words. `error: ` at its beginning is red.
-
-    style: one of Rich, such as "dim" or "bold red"; empty: plain.
+def say(text: str, console: Console | None = None) -> None:
+    """Print a message for people, by default on standard error. `error: ` at its beginning is red.
+    A terminal breaks long lines itself, so that commands in them can be copied.
     """
     from rich.text import Text
 
-    console = console or stderr()
-    text = printable(text)
-    if console.is_terminal:
-        text = "\n".join(_broken(line, console.width) for line in text.split("\n"))
-    message = Text(text, style)
+    message = Text(printable(text))
     message.highlight_regex("^error: ", "bold red")
-    console.print(message)
-
-
-def _broken(line: str, width: int) -> str:
-    """Break a line between words into lines of at most `width` characters, all indented as it is.
-    Commands, and words that are wider, stay whole.
-    """
-    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
-    indent = " " * (len(line) - len(line.lstrip()))
-    wrapped = textwrap.fill(
-        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return wrapped.replace(_NO_BREAK, " ")
+    (console or stderr()).print(message)
 
 
 say_once = functools.cache(say)
@@ -129,7 +111,7 @@ say_once = functools.cache(say)
 
 def print_error(error: Seq2AttnError) -> None:
     """Print an error: its message, and what to do."""
-    say(f"error: {error.message}", style="")
+    say(f"error: {error.message}")
     if error.hint:
         say(error.hint)
 
@@ -187,3 +169,123 @@ class _Messages:
     def flush(self) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
+
+
+# ---- progress: bars on a terminal, lines elsewhere, or nothing ----
+
+
+class Display(AbstractContextManager["Display"]):
+    """A display that shows nothing; the others derive from it.
+
+    Trials are told apart by their names; that of a training alone is empty. As a context manager, a
+    display clears its bars from the screen at the end.
+    """
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        """Begin a trial of `total` steps; None: their number is not known."""
+
+    def step(self, trial: str, step: float, text: str = "") -> None:
+        """Show that the trial has done `step` steps. Called often."""
+
+    def end(self, trial: str, text: str = "") -> None:
+        """End a trial."""
+        if text:
+            self.say(_named(trial, text))
+
+    def say(self, text: str) -> None:
+        """Show a line that stays."""
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _named(trial: str, text: str) -> str:
+    return f"{trial}: {text}" if trial else text
+
+
+def make_display(wanted: bool | None = True) -> Display:
+    """Return the display that suits standard error.
+
+    wanted: False: the display that shows nothing; None: that one, too, but only where standard
+        error is neither a terminal nor in a notebook; True: one that shows something everywhere.
+    """
+    console = stderr()
+    if wanted is False:
+        return Display()
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Bars(console)
+    in_notebook = "ipykernel" in sys.modules
+    return Lines() if wanted or in_notebook else Display()
+
+
+class Lines(Display):
+    """A line for each evaluation and each end; every few seconds one about the steps of all trials,
+    if there is anything new.
+    """
+
+    def __init__(self) -> None:
+        self._last_time = time.monotonic()
+        self._last_line = ""
+        self._running: dict[str, str] = {}  # trial -> its text
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        self._running[trial] = text
+
+    def step(self, trial: str, step: float, text: str = "") -> None:
+        """Keep the trial's text, which says the step, too; if a line is due, print those of all
+        trials that have one.
+        """
+        self._running[trial] = text
+        if time.monotonic() - self._last_time < QUIET_SECONDS:
+            return
+        self._last_time = time.monotonic()
+        line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
+        if line != self._last_line:
+            self._last_line = line
+            self.say(line)
+
+    def end(self, trial: str, text: str = "") -> None:
+        self._running.pop(trial, None)
+        super().end(trial, text)
+
+    def say(self, text: str) -> None:
+        say(text)
+
+
+class Bars(Display):
+    """A bar with a text and the time left for each running trial; evaluations and ends scroll by
+    above them.
+    """
+
+    def __init__(self, console: Console) -> None:
+        """Make Rich's progress, which is shown from the first `step` on."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),  # as wide as the other columns allow
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            expand=True,
+            speed_estimate_period=AVERAGED_SECONDS,
+            transient=True,  # cleared from the screen at the end
+        )
+        self._bars: dict[str, Any] = {}  # trial -> Rich's number of its bar
+
+    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+        self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
+
+    def step(self, trial: str, step: float, text: str = "") -> None:
+        self._progress.start()  # the first time; later it does nothing
+        self._progress.update(self._bars[trial], completed=step, text=text)
+
+    def end(self, trial: str, text: str = "") -> None:
+        if trial in self._bars:
+            self._progress.remove_task(self._bars.pop(trial))
+        super().end(trial, text)
+
+    def say(self, text: str) -> None:
+        say(text, self._progress.console)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()

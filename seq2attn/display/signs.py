@@ -1,5 +1,5 @@
-"""The signs for symbols that cannot be seen, the same in the terminal, figures, the report and the
-page.
+"""The signs for symbols that cannot be seen, and the colours of attention weights and of scores,
+the same in the terminal, figures, TensorBoard, the report and the page.
 """
 
 import re
@@ -70,3 +70,64 @@ def isolate_direction(text: str) -> str:
     text = printable(text.replace("\t", " "))  # a tab stands before a source's features
     directions = {unicodedata.bidirectional(character) for character in text}
     return text if directions.isdisjoint({"R", "AL", "AN"}) else f"\u200e{text}\u200e"
+
+
+# ---- colours ----
+
+COLOUR_MAP = "cividis"  # in matplotlib, for the figures; readable with any kind of colour vision
+CIVIDIS = (  # the same at 0, 1/8, ..., 1, for all else (Nunez et al. 2018)
+    (0, 34, 78),
+    (26, 56, 111),
+    (67, 78, 108),
+    (97, 101, 111),
+    (125, 124, 120),
+    (155, 148, 118),
+    (188, 174, 108),
+    (222, 201, 88),
+    (254, 232, 56),
+)
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+SERIES_COLOURS = (  # of metrics, and of families of strings, which are no more than these
+    "#2563c9",
+    "#c2571a",
+    "#3c7d4c",
+    "#7a3b9a",
+    "#8a6d1f",
+    "#2b8a9d",
+    "#b0306a",
+)
+SCORE_COLOURS = {  # after Okabe & Ito 2008
+    "scaled": BLUE,
+    "dot": ORANGE,
+    "general": "#009e73",
+    "additive": "#cc79a7",
+    "cosine": "#e69f00",
+    "scaled_general": "#56b4e9",
+    "key_value": "#6a3d9a",
+    "none": "#7f7f7f",
+}
+
+
+def weight_colour(weight: float) -> tuple[int, ...]:
+    """Return the colour of an attention weight: red, green and blue, each from 0 to 255. It is
+    interpolated between the colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside
+    has the colour of the nearer end.
+    """
+    position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
+    below = min(int(position), len(CIVIDIS) - 2)
+    share = position - below
+    channels = zip(CIVIDIS[below], CIVIDIS[below + 1], strict=True)
+    return tuple(round(low + share * (high - low)) for low, high in channels)
+
+
+def score_colour(name: str) -> str:
+    """Return the colour of a score. That of a plug-in's score is derived from its name."""
+    palette = list(SCORE_COLOURS.values())
+    return SCORE_COLOURS.get(name, palette[sum(name.encode()) % len(palette)])
+
+
+def lighten(colour: str, share: float) -> str:
+    """Mix a colour such as `#0072b2` with white: 0 leaves it as it is, 1 gives white."""
+    channels = bytes.fromhex(colour[1:])
+    return "#" + bytes(round(value + share * (255 - value)) for value in channels).hex()

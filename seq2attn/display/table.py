@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import on_terminal, printable, say, stdout
-from seq2attn.text import first_of
+from seq2attn.display.console import on_terminal, printable, say, stdout, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,8 +46,6 @@ class Column:
     """aligned to the right and never wrapped, as numbers are"""
     optional: bool = False
     """dropped from a terminal that is too narrow, the last such column first"""
-    whole: bool = False
-    """never wrapped"""
     key: str = ""
     """in TSV and JSON; by default the heading in lower case, with `_` for spaces"""
     form: str = ""
@@ -67,7 +64,7 @@ Number = partial(Column, right=True)
 
 @dataclass
 class _Texts:
-    """A column as people see it, and how narrow it may become."""
+    """A column as people see it."""
 
     column: Column
     heading: str
@@ -75,30 +72,20 @@ class _Texts:
 
     @property
     def is_whole(self) -> bool:
-        """True if no cell is broken into lines: in a column that is declared so (`right` or
-        `whole`), and in one that has nothing to break, only single words and values with intervals.
+        """True if no cell is broken into lines: in a column aligned to the right, and in one that
+        has nothing to break, only single words and values with intervals.
         """
-        if self.column.right or self.column.whole:
-            return True
-        return not any(" " in cell.partition(" [")[0] for cell in self.cells)
+        return self.column.right or all(" " not in cell.partition(" [")[0] for cell in self.cells)
 
     @property
     def least(self) -> int:
-        """The least width on a terminal, the gap to the next column counted: the longest word still
-        fits, and a text has `READABLE` characters, unless its cells need fewer.
+        """The least width on a terminal: texts that are broken into lines keep `READABLE`
+        characters, unless they need fewer.
         """
-        if self.is_whole:
-            return self.unbroken
-        return max(_widest(" ".join(self._all).split()), min(self.unbroken, GAP + READABLE))
+        from rich.cells import cell_len
 
-    @property
-    def unbroken(self) -> int:
-        """The width at which no cell is broken, the gap counted."""
-        return _widest("\n".join(self._all).split("\n"))
-
-    @property
-    def _all(self) -> list[str]:
-        return [self.heading, *self.cells]
+        unbroken = max(map(cell_len, [self.heading, *self.cells]))
+        return unbroken if self.is_whole else min(unbroken, READABLE)
 
     def html(self, tag: str, text: str) -> str:
         """Return an element for one of the texts."""
@@ -135,17 +122,20 @@ class Table:
         rows = [[record[column.name] for column in columns] for record in records]
         return cls(columns, rows, title, notes)
 
-    def show(self) -> None:
+    def show(self, as_json: bool = False) -> None:
         """Print the table on a terminal, with notes on standard error; in a pipe, print
-        tab-separated lines without the notes.
+        tab-separated lines without the notes; print JSON if that is wanted.
         """
+        if as_json:
+            write_json(self.records())
+            return
         if not on_terminal():
             for line in self.tsv():
                 print(line)
             return
         console = stdout()
-        tables, left_out = self._rich(console)
-        console.print(*tables, sep="", soft_wrap=False)  # tables break their own lines
+        table, left_out = self._rich(console)
+        console.print(table, soft_wrap=False)  # a table breaks its own lines
         if left_out:
             say(f"not shown for lack of width: {'; '.join(left_out)} (--json has them)")
         for note in self.notes:
@@ -199,7 +189,7 @@ class Table:
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
             # a table without rows keeps its headings
-            empty = cells and all(cell in (None, "") for cell in cells)
+            empty = cells and all(cell in (None, "", [], ()) for cell in cells)
             if column.heading and not empty:
                 texts = [text_of(cell, column.form) for cell in cells]
                 columns.append(_Texts(column, printable(column.heading), texts))
@@ -233,36 +223,35 @@ class Table:
 
         console = Console(width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(*self._rich(console)[0], sep="")
+            console.print(self._rich(console)[0])
         lines = [*captured.get().splitlines(), *map(printable, self.notes)]
         # without the blank lines around Rich's tables
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
-    def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's tables, and what was left out because it did not fit on the console: names
-        of optional columns, or of their intervals.
-
-        There is one table, unless what is left is still too wide. Then it is cut into several, to
-        be shown one below the other, each with the first column. Numbers are never broken: for a
-        table that is still too wide, `console` itself is made wider.
+    def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
+        """Return Rich's table, and in words what was left out because it did not fit on the
+        console: first the intervals of all optional columns, then these columns, from the last one
+        on, then the other intervals. Numbers are never broken: for a table that is still too wide,
+        `console` itself is made wider.
         """
         columns = self._texts()
-        left_out = _leave_out(columns, console.width)
-        if _width(columns) > console.width:
-            for texts in columns:  # break headings between words, those of numbers, too
-                texts.heading = texts.heading.replace(" ", "\n")
-        parts = [columns[:1]]
-        for texts in columns[1:]:
-            # a part has a column beside the first, however wide that is
-            if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
-                parts.append(columns[:1])
-            parts[-1].append(texts)
-        # Rich would narrow a part that is still wider than the console.
-        console.width = max(console.width, *map(_width, parts))
-        return [self._rich_table(part, console.width) for part in parts], left_out
+        optional = [texts for texts in columns if texts.column.optional]
+        left_out: dict[str, str] = {}  # heading -> what of it
+        for narrowed in (optional, columns):
+            if _width(columns) > console.width:
+                for texts in narrowed:
+                    if any(" [" in cell for cell in texts.cells):
+                        texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
+                        left_out[texts.heading] = f"intervals of {texts.heading}"
+            while optional and _width(columns) > console.width:
+                last = optional.pop()
+                columns.remove(last)
+                left_out[last.heading] = last.heading
+        console.width = max(console.width, _width(columns))
+        return self._rich_table(columns), list(left_out.values())
 
-    def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
-        """Return Rich's table of some columns, for a terminal of `room` characters a line."""
+    def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
+        """Return Rich's table of some columns."""
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -273,10 +262,10 @@ class Table:
             header_style="bold",
             box=box.SIMPLE_HEAD,
         )
-        for texts, width in zip(columns, _fitted(columns, room), strict=True):
+        for texts in columns:
             table.add_column(
                 Text(texts.heading),
-                width=width - GAP,
+                min_width=texts.least,
                 justify="right" if texts.column.right else "left",
                 no_wrap=texts.is_whole,
                 overflow="fold",
@@ -284,6 +273,11 @@ class Table:
         for row in zip(*(texts.cells for texts in columns), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table
+
+
+def _width(columns: Sequence[_Texts]) -> int:
+    """Return the least width of a table of these columns, with a blank at its left edge."""
+    return 1 + sum(GAP + texts.least for texts in columns)
 
 
 class Tabular:
@@ -317,57 +311,6 @@ def _escaped(text: str) -> str:
     text = re.sub("-(?=-)", "-{}", text)  # two hyphens would be a dash
     # the minus sign of a number, but no hyphen in a word or a date
     return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)
-
-
-def _widest(pieces: Sequence[str]) -> int:
-    """Return the width of the widest piece and of the gap after it."""
-    from rich.cells import cell_len
-
-    return GAP + max(map(cell_len, pieces), default=0)
-
-
-def _leave_out(columns: list[_Texts], room: int) -> list[str]:
-    """Make columns fit on a terminal that has `room` characters in a line, as far as leaving out
-    can: first the intervals of all optional columns, then these columns, from the last one on.
-    Changes the list and its members, and returns what was left out, in words.
-    """
-    narrowed: list[_Texts] = []
-    left_out: list[str] = []
-    optional = [texts for texts in columns if texts.column.optional]
-    if _width(columns) > room:
-        narrowed = [texts for texts in optional if any(" [" in cell for cell in texts.cells)]
-        for texts in narrowed:
-            texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
-    while optional and _width(columns) > room:
-        last = optional.pop()
-        columns.remove(last)
-        left_out.insert(0, last.heading)  # in the order of the columns
-    # a column that was left out has no need to be named for its interval, too
-    if intervals := [texts.heading for texts in narrowed if texts in optional]:
-        left_out.insert(0, f"the intervals of {first_of(intervals)}")
-    return left_out
-
-
-def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
-    """Return the widths of columns, gaps counted, on a terminal that has `room` characters in a
-    line.
-
-    As long as they do not fit, the widest column that can be narrowed, because it has texts to
-    break between words, loses one character. If none can be, the columns stay wider than `room`.
-    """
-    widths = [texts.unbroken for texts in columns]
-    least = [texts.least for texts in columns]
-    # 1, here and in `_width`: the blank at the left edge of the table
-    while 1 + sum(widths) > room and widths != least:
-        wide = [(width, number) for number, width in enumerate(widths) if width > least[number]]
-        _, widest = max(wide)
-        widths[widest] -= 1
-    return widths
-
-
-def _width(columns: Sequence[_Texts]) -> int:
-    """Return the least width of a table of these columns."""
-    return 1 + sum(texts.least for texts in columns)
 
 
 def text_of(cell: Any, form: str = "") -> str:

@@ -37,10 +37,9 @@ OWN = ("seq2attn.doctor.", "seq2attn.findings.")
 
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
-    notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
-    that it may import its neighbours by `from .layers import Linear`. Folders are added to
-    `sys.path`, and stay there: that of the file, that of its packages, and those between it and the
-    current directory.
+    notebook, of which only definitions are run. It may import its neighbours, as by `from .layers
+    import Linear`. Folders are added to `sys.path`, and stay there: that of the file, that of its
+    packages, and those between it and the current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
     a cell of a notebook raises is ignored.
@@ -55,10 +54,14 @@ def load_attention(place: str) -> Any:
     top = file.parent  # in the end, the folder that holds the outermost package
     while (top / "__init__.py").is_file():
         top = top.parent
-    loaded.__package__ = ".".join(file.parent.relative_to(top).parts)
     # its other imports may start at any folder of the project; these come last, so that names in
     # them hide no library's
-    project = (one for one in file.parents if one.is_relative_to(Path.cwd()))
+    project = [one for one in file.parents if one.is_relative_to(Path.cwd())]
+    # for its relative imports, which may go up as far, its folders are packages below this module,
+    # whether they have an `__init__.py` or not, as no library has a module of such a name
+    outermost = [top, *project][-1]
+    loaded.__path__ = [str(outermost)]
+    loaded.__package__ = ".".join([MODULE, *file.parent.relative_to(outermost).parts])
     sys.path += map(str, (file.parent, top, *project))
     if file.suffix == ".ipynb":
         for code in _cells(file):
@@ -120,7 +123,7 @@ def ending(error: BaseException, path: str) -> str:
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
-    elif isinstance(error, EOFError) and text.startswith("input()"):  # `error_text` names the call
+    elif isinstance(error, EOFError) and "reading a line" in text:  # as of `input()`
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
         places.append((error.filename, error.lineno))  # no frame of the traceback has that line

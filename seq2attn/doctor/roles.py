@@ -36,8 +36,9 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     rest = _guess_keys_and_query(found, weak, sources, names)
     for name in rest:
         if names[name]:  # it must be given
-            # a second one that is named as keys is what was made of them
-            found["again" if role_of(name) == "keys" else "other"].append(name)
+            # a second one that is named as keys is what was made of them, but `k` a number of them
+            role = "count" if name == "k" else "again" if role_of(name) == "keys" else "other"
+            found[role].append(name)
     first = next(iter(rest), None)
     if first in found["other"] and first not in sources and not found["values"]:
         # the first one that is left may be the values, unless it is a second memory

@@ -28,8 +28,8 @@ from seq2attn.inference.decoding import (
 )
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Rank, hooked_places, of_strings
-from seq2attn.options import composed
 from seq2attn.parts import LONGEST
+from seq2attn.registry import composed
 from seq2attn.text import quoted
 
 MAX_ROWS = 1024  # strings decoded together

@@ -24,7 +24,7 @@ from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.model.interface import Model
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
-from seq2attn.runs.machine import choose_device, default_dtype
+from seq2attn.runs.create import choose_device, default_dtype
 from seq2attn.runs.run import Run, need_checkpoint
 from seq2attn.text import quoted
 

@@ -4,15 +4,17 @@ Shapes: a batch of one string, S source positions, E the width of an embedding, 
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.data.tasks.strings import StringTask
-from seq2attn.data.vocabulary import SOS, SPECIAL
+from seq2attn.data.vocabulary import EOS, PAD, SOS, SPECIAL, Vocabulary
 from seq2attn.inference.changes import set_weights
+from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, RecurrentEncoder
@@ -257,3 +259,45 @@ def _hooks(change: Tensors) -> dict[str, Hook]:
             weights, change["forced"], change["weights"]
         )
     return hooks
+
+
+# ---- what a program must know to call them ----
+
+LONGEST = 500  # symbols of the longest source for which the manifest gives the number of steps
+VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")  # attributes of one
+
+
+def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
+    """Return vocabularies and settings of a model as plain JSON values; `export.md` says how to use
+    them.
+
+    names: of the graphs, of which those of encoder cells are also listed by layer.
+    """
+    cells = [name for name in names if name.startswith("encoder_")]
+    # those of a layer, encoder_0_forward and, if it is bidirectional, encoder_0_backward
+    layers = groupby(cells, key=lambda name: name.rpartition("_")[0])
+    model = predictor.model
+    task = predictor.task
+    return {
+        "graphs": names,
+        "source": _vocabulary(task.source_vocabulary),
+        "target": _vocabulary(task.target_vocabulary),
+        "pad": PAD,
+        "sos": SOS,
+        "eos": EOS,
+        "source_eos": predictor.source_eos,
+        "attends": "attention.weights" in places(model),
+        # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
+        "copies": model.copies and task.target_vocabulary.unknown,
+        "force_reason": force_reason(model),
+        # True unless a module that attends does not mask it; other modules lack the attribute
+        "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
+        "layers": [list(layer) for _, layer in layers],
+        # of a source of 1 symbol, 2, ...: after how many steps to give up
+        "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
+    }
+
+
+def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
+    return {"tokens": list(vocabulary.tokens), **others}

@@ -9,9 +9,8 @@ traces, in one form.
 
 A value is "%NAME", of an input, a weight, a constant or a node. An argument is a value, a number,
 true, false, null, a word, a list of arguments, or {"number": "Infinity"}. A kind is float, int or
-bool. An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`.
-It makes a new value and changes none: what writes into a tensor in PyTorch is written as what makes
-another.
+bool. An operation has the name and the arguments of torch.ops.aten, but for those that are spelled
+below. It makes a new value and changes none: the page has no operation that writes, as `add_` does.
 """
 
 from __future__ import annotations
@@ -19,23 +18,20 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.export import default_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from seq2attn.pages.spelling import (
-    is_view,
-    kind_of,
-    operations,
-    spelled,
-    torch_decompositions,
-    writes,
-)
+from seq2attn.pages import asset
 from seq2attn.pages.tracing import Traced, line_of
+from seq2attn.torch_private import decomposition_table
 
 Graph = dict[str, Any]
 Node = list[Any]
@@ -51,13 +47,8 @@ WIDTHS = {
 class Lacking(ValueError):
     """The page lacks operations."""
 
-    def __init__(self, reason: str, operations: Sequence[Any] = ()) -> None:
-        super().__init__(reason)
-        self.operations = operations
-
-
-class SharedMemory(Lacking):
-    """An operation writes into memory that another tensor shows later."""
+    operations: Sequence[Any] = ()
+    """as they are called in torch's graphs"""
 
 
 def program_json(traced: Traced) -> Graph:
@@ -74,7 +65,7 @@ def program_json(traced: Traced) -> Graph:
         table = torch_decompositions(lacking.operations)
     # MATH: the decomposition of attention that consists of basic operations
     with sdpa_kernel(SDPBackend.MATH):
-        # it also replaces all writing in place, and so helps where `lacking` is a SharedMemory
+        # this also replaces what writes into a tensor by what makes another
         apart = program.run_decompositions(table).module(check_guards=False)
     return graph_json(apart, function.inputs, outputs)
 
@@ -83,16 +74,21 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     """Return a traced graph as JSON, with what its outputs need, and nothing else.
 
     traced: of its tensors, those of floats that the state dict has under `model.` are weights;
-        others, such as tables, are constants. It is changed: what writes makes tensors instead.
+        others, such as tables, are constants. What no output needs is removed from it.
     inputs: names of its placeholders, in order. What it draws at random becomes inputs, too:
         `random.N`, uniform in [0, 1).
     outputs: names of its results, in order.
 
-    Raises `Lacking` if the page lacks an operation, and `SharedMemory` where writing into a tensor
-    cannot be replaced.
+    Raises `Lacking` if the page lacks an operation.
     """
     graph = traced.graph
-    _let_writes_make_tensors(graph)
+    for node in graph.nodes:
+        if node.op == "call_function":
+            operation, *arguments = spelled(node)
+            if operation == "same":  # nothing to compute: the result is the argument
+                node.replace_all_uses_with(arguments[0])
+    # torch's checks of sizes are kept otherwise
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
     # the node of each input -> its name
     given = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
@@ -103,59 +99,29 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
         # any size: a symbol of torch's in place of a number
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
 
-    stored, constants = _stored(traced)
-    weights = set(stored.values()) - constants.keys()
-    writer = _Writer({node: f"%{name}" for node, name in {**given, **stored}.items()})
-    results = writer.write_all(graph)
-    nodes, needed = writer.needed_for(results)
-    _check_operations(graph, nodes)
-    return {
-        "inputs": shapes,
-        "weights": sorted(name for name in weights if f"%{name}" in needed),
-        "constants": {
-            name: constant_json(tensor)
-            for name, tensor in constants.items()
-            if f"%{name}" in needed
-        },
-        "nodes": nodes,
-        "outputs": dict(zip(outputs, results, strict=True)),
-    }
-
-
-def _stored(traced: fx.GraphModule) -> tuple[dict[fx.Node, str], dict[str, Tensor]]:
-    """Return the nodes that read a stored tensor, a weight or a constant, each with its name; and
-    the constants by name.
-
-    A weight has its name in the model, a constant that of the first node that reads it.
-    """
-    names: dict[fx.Node, str] = {}
-    constants: dict[str, Tensor] = {}
     # the exported module has the model under this name; a table outside it, or one that the state
     # dict leaves out, is none of its weights
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
-    for node in traced.graph.find_nodes(op="get_attr"):
+    weights = set()
+    constants = {}
+    names = given
+    for node in graph.find_nodes(op="get_attr"):
         tensor = attrgetter(node.target)(traced)
+        names[node] = node.target
         if node.target in saved and tensor.is_floating_point():
             names[node] = node.target.removeprefix("model.")
+            weights.add(names[node])
         else:
-            known = [name for name, constant in constants.items() if constant is tensor]
-            names[node] = known[0] if known else node.name
-            constants[names[node]] = tensor
-    return names, constants
+            constants[node.target] = constant_json(tensor)
 
-
-def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
-    """Raise `Lacking` if the page lacks an operation of these nodes.
-
-    nodes: as JSON. graph: that they were written from, which knows the lines of their calls.
-    """
-    lacking = {name: operation for name, operation, *_ in nodes if operation not in operations()}
-    callers = [node for node in graph.nodes if node.name in lacking]
-    if callers:
-        first = callers[0]  # the message names one, the error has all
-        operation = lacking[first.name].removeprefix("prims::")  # torch's, of its simplest ones
-        reason = f"it lacks the operation {operation}{line_of(first)}"
-        raise Lacking(reason, [node.target for node in callers])
+    nodes, results = _written(graph, {node: f"%{name}" for node, name in names.items()})
+    return {
+        "inputs": shapes,
+        "weights": sorted(weights),
+        "constants": constants,
+        "nodes": nodes,
+        "outputs": dict(zip(outputs, results, strict=True)),
+    }
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
@@ -172,101 +138,231 @@ def constant_json(tensor: Tensor) -> list[Any]:
     return [kind, list(tensor.shape), base64.b64encode(numbers).decode(), name]
 
 
-# ---- nodes ----
+def _written(graph: fx.Graph, values: dict[fx.Node, str]) -> tuple[list[Node], Any]:
+    """Return the nodes of a graph, each computation once, and what the graph returns, as JSON.
 
+    values: the value, such as "%add", of each node that computes nothing: inputs, weights and
+        constants. Those of all other nodes are added to it.
 
-def _let_writes_make_tensors(graph: fx.Graph) -> None:
-    """Replace writing into a tensor, as `y.add_(x)` does, by making another: whatever reads y after
-    that operation reads its result instead.
-
-    Raises `SharedMemory` where that is not enough: another tensor, such as `y.t()`, shows the same
-    memory and is read afterwards.
+    Raises `Lacking` if the page lacks an operation of these nodes.
     """
-    position = {node: number for number, node in enumerate(graph.nodes)}
-
-    # nodes stand in the order in which they run
-    def later_readers(tensor: fx.Node, operation: fx.Node) -> list[fx.Node]:
-        return [reader for reader in tensor.users if position[reader] > position[operation]]
-
-    # tensor -> all tensors in its memory, itself too: one list, which grows, for all of them
-    in_memory_of: dict[fx.Node, list[fx.Node]] = {}
+    nodes: list[Node] = []
+    known: dict[str, str] = {}  # what a node computes, as JSON -> its value
+    lacking: dict[fx.Node, str] = {}
     for node in graph.nodes:
-        in_memory_of[node] = [node]
-        target = node.args[0] if node.args else None  # what it writes into, or shows
-        if node.op != "call_function" or not isinstance(target, fx.Node):
+        if node.op != "call_function" or node in values:
             continue
-        if writes(node):
-            for reader in later_readers(target, node):
-                reader.replace_input_with(target, node)
-            for other in in_memory_of[target]:  # `target` itself has no later reader any more
-                if later_readers(other, node):
-                    raise SharedMemory(f"{node.name} writes into memory that {other.name} shows")
-        if writes(node) or is_view(node):  # its result lies in the memory of `target`
-            in_memory_of[target].append(node)
-            in_memory_of[node] = in_memory_of[target]
+        computed = _argument(spelled(node), values)
+        if computed[0] not in operations():
+            lacking[node] = computed[0]
+        key = json.dumps(computed)
+        if key not in known:
+            known[key] = f"%{node.name}"
+            nodes.append([node.name, *computed])
+        values[node] = known[key]
+    if lacking:
+        first = next(iter(lacking))  # the message names one, the error has all
+        operation = lacking[first].removeprefix("prims::")  # torch's, of its simplest ones
+        error = Lacking(f"it lacks the operation {operation}{line_of(first)}")
+        error.operations = [node.target for node in lacking]
+        raise error
+    return nodes, _argument(graph.output_node().args[0], values)
 
 
-class _Writer:
-    """Writes the nodes of a graph as JSON, each computation once.
-
-    values: node -> its value, such as "%add". At first of the nodes that compute nothing, inputs,
-        weights and constants; then of each node that is written, too.
+def _argument(value: Any, values: dict[fx.Node, str]) -> Any:
+    """Return an argument of an operation as a JSON value: a node as its value, such as "%add".
+    Infinities and NaN, which JSON lacks, become a text that `Number` in JavaScript reads.
     """
-
-    def __init__(self, values: dict[fx.Node, str]) -> None:
-        self.values = values
-        self.nodes: list[Node] = []
-        self.known: dict[str, str] = {}  # what a node computes, as JSON -> its value
-
-    def write_all(self, graph: fx.Graph) -> Any:
-        """Write every node of a graph; return what the graph returns."""
-        for node in graph.nodes:
-            if node.op == "call_function" and node not in self.values:
-                self.values[node] = self.write(node)
-        return self.argument(graph.output_node().args[0])
-
-    def write(self, node: fx.Node) -> str:
-        """Write what a node computes; return its value, such as "%add". Nothing is written for what
-        another node has computed before, nor for what only returns its argument.
-        """
-        written = list(map(self.argument, spelled(node)))  # operation and arguments
-        if written[0] == "same":  # nothing to compute: the result is the argument
-            return str(written[1])
-        key = json.dumps(written)
-        if key not in self.known:
-            self.known[key] = f"%{node.name}"
-            self.nodes.append([node.name, *written])
-        return self.known[key]
-
-    def argument(self, value: Any) -> Any:
-        """Return an argument of an operation as a JSON value: a node as its value, such as "%add".
-        Infinities and NaN, which JSON lacks, become a text that `Number` in JavaScript reads.
-        """
-        if isinstance(value, fx.Node):
-            return self.values[value]
-        if isinstance(value, list | tuple):
-            return list(map(self.argument, value))
-        if isinstance(value, float) and not math.isfinite(value):
-            return {"number": str(value).replace("inf", "Infinity")}  # or "nan", as it is
-        return value
-
-    def needed_for(self, results: Any) -> tuple[list[Node], set[str]]:
-        """Return the nodes that these results are computed from, and the names of all values that
-        are needed: the results, and what those nodes read.
-        """
-        needed = set(_values(results))
-        nodes: list[Node] = []
-        for name, *computation in reversed(self.nodes):  # a node comes after all that it reads
-            if f"%{name}" in needed:
-                needed |= set(_values(computation))
-                nodes.insert(0, [name, *computation])
-        return nodes, needed
+    if isinstance(value, fx.Node):
+        return values[value]
+    if isinstance(value, list | tuple):
+        return [_argument(one, values) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value).replace("inf", "Infinity")}  # or "nan", as it is
+    return value
 
 
-def _values(argument: Any) -> Iterable[str]:
-    """Yield the values, such as "%add", that an argument names, also inside lists."""
-    if isinstance(argument, list):
-        for one in argument:
-            yield from _values(one)
-    elif isinstance(argument, str) and argument.startswith("%"):
-        yield argument
+# ---- operations of torch's graphs as the page's interpreter calls them ----
+
+IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generator", "implicit"}
+IGNORED |= {"stable", "half_to_float", "non_blocking"}
+"""arguments that change no number"""
+RENAMED = {
+    **dict.fromkeys(("clone", "contiguous", "lift_fresh", "lift_fresh_copy"), "same"),
+    **dict.fromkeys(("detach", "detach_", "alias", "dropout"), "same"),
+    **dict.fromkeys(("view", "_unsafe_view"), "reshape"),
+    "_softmax": "softmax",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "clamp_min": "clamp",
+}
+"""torch's names of operations that the page calls otherwise; "same" is none: its value is that of
+its argument (a page's model is in evaluation mode, without dropout)"""
+FILLED = {
+    **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), 0),
+    **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
+    **dict.fromkeys(("ones", "new_ones", "ones_like"), 1),
+}
+"""operations that fill a tensor with one number"""
+
+
+@cache
+def operations() -> frozenset[str]:
+    """Return the names of the operations that the page's interpreter knows, read from its tables in
+    JavaScript: lines of two spaces, perhaps `async`, and a name, such as `add,`, `add: ...` or
+    `add(...`, between `const TABLE = {` and `}`.
+    """
+    tables = re.findall(
+        r"^const [A-Z_]+ = \{$(.*?)^\}$", asset("engine/operations.js"), re.M | re.S
+    )
+    return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
+
+
+def torch_decompositions(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
+    """Return torch's decompositions, functions that compute an operation by simpler ones: of the
+    operations whose names the page lacks, and of `wanted`, as far as torch has any.
+
+    wanted: operations that the page has for some arguments only, such as `index` without a mask.
+    """
+    known = {*operations(), *RENAMED, *_SPELLED}
+    chosen = {}
+    for target, decomposition in _every_decomposition().items():
+        # one that writes, such as `add_`, counts as known by the one that does not
+        if target in wanted or known.isdisjoint({_name(target), _name(target).removesuffix("_")}):
+            chosen[target] = decomposition
+    return chosen
+
+
+@cache
+def _every_decomposition() -> dict[Any, Any]:
+    return {**decomposition_table, **default_decompositions()}
+
+
+@cache
+def _name(target: Any) -> str:
+    """Return the name of an operation without what torch adds to it: "add" of
+    torch.ops.aten.add.Tensor; but "max_dim" of torch.ops.aten.max.dim, since the page has that
+    beside "max". Of a function of Python such as operator.add, "python_add".
+    """
+    if not hasattr(target, "_schema"):
+        return f"python_{target.__name__}"
+    name: str = target._schema.name.removeprefix("aten::")
+    overload = f"{name}_{target._schema.overload_name}"
+    return overload if overload in operations() else name
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    """Return "float", "int", "bool" or "complex", of the numbers of a tensor."""
+    if dtype == torch.bool:
+        return "bool"
+    if dtype.is_complex:
+        return "complex"
+    return "float" if dtype.is_floating_point else "int"
+
+
+def _kind(value: Any) -> str | None:
+    """Return the kind of the tensor that a node makes; None of anything else."""
+    made = value.meta.get("val") if isinstance(value, fx.Node) else None
+    return kind_of(made.dtype) if isinstance(made, Tensor) else None
+
+
+Given = dict[str, Any]
+"""the arguments of a node by their names in torch's schema"""
+
+
+def spelled(node: fx.Node) -> list[Any]:
+    """Return the operation of a node and its arguments, as the page calls them. The last arguments
+    are left out as long as each has its default.
+
+    For what the page cannot run, such as complex numbers, the operation is a name that no table has
+    and that the error message about it shows.
+    """
+    target: Any = node.target
+    name = _name(target)
+    if not hasattr(target, "_schema"):  # a function of Python, such as operator.add of two sizes
+        return [name, *node.args]
+    if _kind(node) == "complex":
+        return [f"{name} of complex numbers"]
+    defaults = {one.name: one.default_value for one in target._schema.arguments}
+    # `node.args` are the first of the arguments
+    given: Given = {**defaults, **dict(zip(defaults, node.args, strict=False)), **node.kwargs}
+    for ignored in IGNORED & given.keys():  # such as a device, which changes no number
+        del given[ignored]
+    if name in _SPELLED:  # the page takes other arguments than torch
+        return _SPELLED[name](node, given)
+    # the page knows an argument by its place: one before another that is needed must stay
+    for last in reversed([*given]):
+        if given[last] != defaults[last]:
+            break
+        del given[last]
+    return [RENAMED.get(name, name), *given.values()]
+
+
+def _filled(node: fx.Node, given: Given) -> list[Any]:
+    """Spell what makes a tensor of equal numbers: `full(shape, number, kind)`, or `full_like` of a
+    tensor in place of the shape.
+
+    Torch's arguments end with the shape or that tensor (none for a single number), and then the
+    number, unless the name says it: `zeros(shape)`, `new_full(tensor, shape, number)`.
+    """
+    name = _name(node.target)
+    values = [*given.values()]
+    number = FILLED[name] if name in FILLED else values.pop()
+    shape = values[-1] if values else []  # or the tensor
+    if isinstance(number, fx.Node):  # a number in a tensor, as where a row of weights is set to 0
+        return ["copy", shape, number]
+    return ["full_like" if isinstance(shape, fx.Node) else "full", shape, number, _kind(node)]
+
+
+def _cast(node: fx.Node, given: Given) -> list[Any]:
+    if _kind(given["self"]) == _kind(node):
+        return ["same", given["self"]]
+    return ["cast", given["self"], _kind(node)]
+
+
+def _copied(node: fx.Node, given: Given) -> list[Any]:
+    """Spell `copy_`, which replaces all numbers of a tensor: its result is the source itself,
+    unless that must be repeated or cast.
+    """
+    source = given["src"]
+    if _kind(source) == _kind(node) and source.meta["val"].shape == node.meta["val"].shape:
+        return ["same", source]
+    return ["copy", given["self"], source]
+
+
+def _norm(node: fx.Node, given: Given) -> list[Any]:
+    name = "linalg_vector_norm"
+    return [name if given["ord"] == 2 else f"{name} of another order", *given.values()]
+
+
+def _convolution(node: fx.Node, given: Given) -> list[Any]:
+    if len(given["stride"]) > 1 or given.pop("transposed"):
+        return ["convolution of several axes, or transposed"]
+    del given["output_padding"]  # of transposed ones alone
+    return ["conv1d", *given.values()]
+
+
+def _index(node: fx.Node, given: Given) -> list[Any]:
+    by_mask = any(_kind(one) == "bool" for one in given["indices"])
+    return ["index by a mask" if by_mask else "index", *given.values()]
+
+
+_SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
+    **dict.fromkeys((*FILLED, "full", "new_full", "full_like", "fill", "scalar_tensor"), _filled),
+    **dict.fromkeys(("to", "_to_copy", "type_as"), _cast),
+    "copy": _copied,
+    "arange": lambda node, given: [
+        "arange",
+        given.get("start", 0),
+        given["end"],
+        given.get("step", 1),
+        _kind(node),
+    ],
+    "convolution": _convolution,
+    "index": _index,
+    "linalg_vector_norm": _norm,
+    "rsub": lambda _, given: ["sub", given["other"], given["self"], given["alpha"]],
+    "square": lambda _, given: ["pow", given["self"], 2],
+}
+"""operations that are written with other arguments than torch's; `["same", x]` stands for x itself,
+without an operation"""

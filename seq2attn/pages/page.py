@@ -1,4 +1,6 @@
-"""One HTML page that runs models: their graphs as JSON, their weights, and a small interpreter."""
+"""One HTML page that runs models, of runs or untrained ones: their graphs as JSON, their weights,
+and a small interpreter.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,41 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from seq2attn.colours import weight_colour
+from seq2attn.build import build_model, load_task
+from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import FEATURES
-from seq2attn.display.progress import Display
-from seq2attn.display.signs import SIGNS
+from seq2attn.data.tasks.strings import StringTask
+from seq2attn.display.console import say
+from seq2attn.display.signs import SIGNS, weight_colour
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.predictor import Predictor, symbols_of
+from seq2attn.inference.trained_model import TrainedModel, load_run
+from seq2attn.model.histories import History
 from seq2attn.pages import asset, filled
+from seq2attn.pages.functions import manifest
 from seq2attn.pages.graphs import Graph, program_json
-from seq2attn.pages.manifest import manifest
-from seq2attn.pages.models import PageModel
 from seq2attn.pages.tracing import exporting, trace_answer, trace_model
-from seq2attn.pages.training import training_graphs, training_settings
+from seq2attn.pages.training import CPU, training_graphs, training_settings
+from seq2attn.parts import (
+    ARCHITECTURES,
+    DECODERS,
+    ENCODERS,
+    HISTORIES,
+    NORMALISERS,
+    SCORES,
+    WINDOWS,
+)
+from seq2attn.plotting.attention import Snapshot, choose_evenly
+from seq2attn.runs.checkpoint import MODEL, load_checkpoint
+from seq2attn.runs.run import Run, read_attention
+from seq2attn.training.recorder import watched_strings
 
 ENGINE = """
 multiply tensors elements axes places products operations graph session text formula explanation
@@ -40,22 +60,195 @@ state changes play seen samples stops pairs learning tour link train page
 ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
-def render(models: Sequence[PageModel], display: Display | None = None) -> str:
-    """Return the page, as HTML, for one model or two, with styles, scripts, graphs and weights
-    inline.
+# ---- the models ----
 
-    display: shows which model is being exported; None: nothing is shown.
+
+@dataclass(frozen=True)
+class PageModel:
+    """One model of a page."""
+
+    name: str
+    predictor: Predictor
+    about: Mapping[str, str]
+    """what the page says about it, such as its score"""
+    examples: Sequence[str]
+    """strings to begin with"""
+    snapshots: Mapping[str, Mapping[str, Tensor]] | None = None
+    """label -> weights, as in `state_dict`, in the order of training; None: only those of the
+    predictor"""
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """the parts of its attention by kind: name, formula and summary, as the catalogue has them"""
+    config: Config | None = None
+    """to train it in the page"""
+
+
+def run_models(
+    runs: Sequence[Run], checkpoint: str = "best", examples: Sequence[str] = (), snapshots: int = 8
+) -> list[PageModel]:
+    """Load the models of one run or two.
+
+    checkpoint: which weights to load: `best`, `last` or `step-N`.
+    examples: strings to begin with, before those whose attention a training records.
+    snapshots: the maximum number of earlier weights to show, where the run kept them
+        (`training.snapshot_weights`).
     """
+    models = []
+    for run in runs:
+        trained = load_run(run, checkpoint, "cpu")
+        config = trained.config
+        recorded = read_attention(run)
+        texts = list(examples)
+        if not config.data_files:
+            texts += watched_strings(config, trained.task)
+        elif recorded:  # a run on a file keeps no other strings
+            texts += [attention.source for attention in recorded[-1][1]]
+        # before `float`: checkpoints are loaded for a model of the dtype that they have
+        weights = _snapshots(trained, recorded, snapshots)
+        trained.module.float()  # the page computes in float32, whatever the dtype of the run
+        shown = _shown(run.name, config, trained.predictor, texts)
+        about = {**shown.about, "trained": f"{trained.step:,} steps"}
+        models.append(replace(shown, about=about, snapshots=weights))
+    return models
+
+
+def untrained_models(
+    configs: Mapping[str, Config], examples: Sequence[str] = ()
+) -> list[PageModel]:
+    """Build the models of one config or two, to be trained in the page.
+
+    configs: by the name that the page shows.
+    examples: strings to begin with, before those whose attention a training records.
+    """
+    models = []
+    for name, config in configs.items():
+        task = load_task(config)
+        predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
+        texts = [*examples, *watched_strings(config, task)]
+        models.append(replace(_shown(name, config, predictor, texts), config=config))
+    return models
+
+
+def _snapshots(
+    trained: TrainedModel, recorded: Sequence[Snapshot], count: int
+) -> dict[str, dict[str, Tensor]]:
+    """Return the model's weights through training by label, such as "step 100": those of
+    `trained` last, and before them at most `count` of those that the run kept.
+
+    recorded: attention maps through training, by which the steps are chosen: attention changes by
+        about as much from each to the next.
+    """
+    model = trained.module
+    maps = dict(recorded)  # step -> attention maps
+    kept = [step for step in trained.run.kept_steps() if step < trained.step]
+    steps = [*kept, trained.step]
+    # where the maps of a step were not recorded, nothing is taken to have changed
+    candidates = [(step, maps.get(step, ())) for step in steps]
+    *earlier, _ = choose_evenly(candidates, count + 1)  # the last one is always `trained` itself
+    snapshots = {}
+    for step, _ in earlier:
+        path = trained.run.checkpoint(f"step-{step}")
+        snapshots[f"step {step:,}"] = load_checkpoint(path, model).part(MODEL)
+    snapshots[f"step {trained.step:,}"] = model.state_dict()
+    return snapshots
+
+
+def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[str]) -> PageModel:
+    """Return a model with what its config and the catalogue say about it.
+
+    name: what the page calls it. examples: strings to begin with.
+    """
+    about = {
+        "task": config.task.name,
+        "score": config.score_name,
+        "width": f"{config.model.hidden:,}",
+        "parameters": f"{sum(map(Tensor.numel, predictor.model.parameters())):,}",
+    }
+    texts = list(dict.fromkeys(examples))  # each once
+    return PageModel(name, predictor, about, texts, parts=parts_of(config))
+
+
+def parts_of(config: Config) -> dict[str, dict[str, str]]:
+    """Return what the catalogue says about the parts that make a model attend, by kind: name,
+    formula and summary, from which the page explains a step; of a window its radius, too, empty if
+    it has none. The kind `scalable` has no formula, and is there only if the model has it.
+    """
+    model = config.model
+    if not isinstance(model, RecurrentConfig):  # a Transformer: its formula in the score's place
+        return {"score": _describe(ARCHITECTURES.get("transformer"))}
+    attention = model.attention
+    score = SCORES.get(attention.score.name)
+    history = HISTORIES.get(attention.history.name)
+    own_scores = getattr(history.load(), "scores", History.scores)  # the history none has no class
+    # some histories compute the scores themselves, and the score function that the config names is
+    # not used: then show the history in its place
+    if own_scores is not History.scores:
+        score, history = history, HISTORIES.get("none")
+    chosen = {
+        "encoder": ENCODERS.get(model.encoder.name),
+        "score": score,
+        "normaliser": NORMALISERS.get(attention.normaliser.name),
+        "window": WINDOWS.get(attention.window.name),
+        "history": history,
+        "decoder": DECODERS.get(model.decoder.name),
+    }
+    parts = {kind: _describe(part) for kind, part in chosen.items()}
+    parts["window"]["radius"] = str(getattr(attention.window, "radius", ""))
+    if attention.scalable_softmax:
+        summary = AttentionConfig.model_fields["scalable_softmax"].description or ""
+        parts["scalable"] = {"name": "scalable softmax", "summary": summary}
+    return parts
+
+
+def _describe(part: Any) -> dict[str, str]:
+    return {"name": part.name, "formula": part.formula, "summary": part.summary}
+
+
+# ---- the page ----
+
+
+def _check(models: Sequence[PageModel]) -> None:
+    """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
+    for first, second in pairwise(models):
+        # without the last value, whether sources end with <eos>: the page adds it for each model
+        if symbols_of(first.predictor)[:-1] != symbols_of(second.predictor)[:-1]:
+            raise Seq2AttnError(
+                f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
+                hint="Make a page of each.",
+            )
+        if first.config and second.config:  # both are trained in the page
+            one, other = first.config, second.config
+            if (one.task, one.training.batch_size) != (other.task, other.training.batch_size):
+                raise Seq2AttnError(
+                    "two configs that are trained on one page get the same batches: "
+                    "task and training.batch_size must be equal",
+                    hint="Set them for both, such as --set training.batch_size=32.",
+                )
+    for model in models:
+        for text in model.examples:
+            model.predictor.task.source_vocabulary.encode(text)  # raises
+
+
+def render(models: Sequence[PageModel]) -> str:
+    """Return the page, as HTML, for one model or two, with styles, scripts, graphs and weights
+    inline. Says which model it exports, since that takes seconds.
+
+    Raises `Seq2AttnError` if two models read or write different symbols, since they get the same
+    string, or are to be trained on different batches; for an example that they cannot read; and as
+    `model_json` does.
+    """
+    _check(models)
+    described = []
+    for model in models:
+        say(f"exporting {model.name}")
+        described.append(model_json(model))
     data = {
-        "models": _models_json(models, display or Display()),
+        "models": described,
         # of the weights 0, 1/255, ..., 1
         "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
         # what is shown in place of `<eos>`, of a space and so on
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
     title = " and ".join(model.name for model in models)
-    if len(models) == 1:
-        title = models[0].title or title
     return assemble(html.escape(title), _embed(data), trains=any(model.config for model in models))
 
 
@@ -93,16 +286,6 @@ def script(folder: str, names: Sequence[str]) -> str:
     return "\n".join(['"use strict";', *(asset(f"{folder}/{name}.js") for name in names)])
 
 
-def _models_json(models: Sequence[PageModel], display: Display) -> list[dict[str, Any]]:
-    display.begin("", len(models))
-    described = []
-    for number, model in enumerate(models):
-        display.step("", number, f"exporting {model.name} ({number + 1} of {len(models)})")
-        described.append(model_json(model))
-    display.end("")
-    return described
-
-
 def model_json(page_model: PageModel) -> dict[str, Any]:
     """Return manifest, graphs and weights of one model as JSON values, which `Model` in JavaScript
     takes.
@@ -122,9 +305,8 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     if page_model.config:  # only a model that is trained in the page has one
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-    rule = answer_json(task)
-    if rule:
-        graphs["answer"] = rule
+    if rule := answer_json(task):
+        graphs["answer"] = rule  # by which the page computes right answers
 
     state = predictor.model.state_dict()
     used = {weight for graph in graphs.values() for weight in graph["weights"]}
@@ -136,8 +318,6 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "examples": page_model.examples,
         "parts": page_model.parts,
         "trained": [task.min_length, task.max_length],  # lengths of strings in training
-        # with the task's rule, the page computes right answers itself
-        "answers": {} if rule else _answers(task, page_model.examples),
         "graphs": graphs,
         "training": training,
         "weights": [[name, list(state[name].shape)] for name in weights],
@@ -149,27 +329,13 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     }
 
 
-def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
-    """Return the right answers, as ids, by source without its features, to those texts to which the
-    task knows one.
-    """
-    answers = {}
-    for text in texts:
-        source, _, _features = text.partition(FEATURES)
-        answer = task.answer(source)
-        if answer:
-            answers[source] = task.target_vocabulary.encode(answer.text)
-    return answers
-
-
 def answer_json(task: Task) -> Graph | None:
     """Return the rule of a task, source -> target, as a graph; None for a task that has none, and
-    for a rule that the page cannot run.
+    for a rule that torch cannot export or the page cannot run: the page then does without.
     """
-    traced = trace_answer(task)
-    # an operation that the page lacks is not a failure: the page then does without the rule
-    with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
-        return program_json(traced) if traced else None
+    if isinstance(task, StringTask):
+        with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
+            return program_json(trace_answer(task))
     return None
 
 

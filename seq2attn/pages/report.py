@@ -9,8 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.analysis.costs import parameter_ledger
-from seq2attn.build import build_model, build_task
+from seq2attn.build import build_task
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
@@ -21,15 +20,14 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
 from seq2attn.plotting.cells import html_map
-from seq2attn.plotting.curves import (
+from seq2attn.plotting.figures import (
     accuracy_curves_figure,
     accuracy_figure,
     curves_figure,
+    svg,
 )
-from seq2attn.plotting.style import svg
 from seq2attn.results.evaluation import side_by_side
-from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
-from seq2attn.runs.run import Run, state_of
+from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
 from seq2attn.text import first_of
 
 if TYPE_CHECKING:
@@ -150,7 +148,6 @@ def _summary(runs: Sequence[Run]) -> str:
         config = run.config
         status = run.status()
         task = build_task(config, run.learned_task(config))
-        model = build_model(config, task)  # only to count its parameters
         # a config that counts epochs has no steps: then its status has, once it trains
         steps = config.training.steps or status.steps or 0
         records.append({
@@ -165,7 +162,6 @@ def _summary(runs: Sequence[Run]) -> str:
             "exact match, worst": status.exact_match_worst,
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
-            "parameters": parameter_ledger(model)["total"],
             "lines left out": sum(task.left_out.values()) or None,  # of its files
             "made": str(run.environment.created or "")[:16],  # up to the minute
         })  # fmt: skip
@@ -256,19 +252,17 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
     values_of: returns key -> value of a run.
     """
     values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
-    equal: list[dict[str, str]] = []
-    different: list[dict[str, str]] = []
     keys: dict[str, Any] = {}  # of all runs, each once, in order
     for of_run in chain(*values.values()):
         keys |= of_run
+    rows = []
     for key in keys:
-        texts = {}
+        row = {"key": key}
         for label, of_runs in values.items():
-            found = dict.fromkeys(_text(one.get(key)) for one in of_runs)
-            texts[label] = ", ".join(found)
-        rows = equal if len(set(texts.values())) == 1 else different
-        rows.append({"key": key, **texts})
-    return _table(different + equal)
+            row[label] = ", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs))
+        rows.append(row)
+    # those with one text beside the key, the same for all groups, come last, in their order
+    return _table(sorted(rows, key=lambda row: len(set(row.values())) == 2))
 
 
 def _text(value: Any) -> str:

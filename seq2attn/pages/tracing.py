@@ -16,14 +16,13 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import Dim, ExportedProgram
 
-from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import EOS
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import measuring
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
-from seq2attn.plugins import MODULE, foreign_parts
+from seq2attn.plugins import loaded
 from seq2attn.torch_private import tree_map
 
 EXAMPLES = ((5, 2), (6, 3))
@@ -52,8 +51,7 @@ def trace_model(model: Model) -> list[Traced]:
     Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs give
     other results than its functions, as when they are right at the traced length only.
     """
-    rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    hint = rule if foreign_parts() else None  # None: no plug-in has registered a part
+    hint = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
     # in evaluation mode
     with measuring(model), exporting("torch cannot export this model", hint):
         examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
@@ -79,18 +77,16 @@ def at_other_lengths(
             yield one, function, message
 
 
-def trace_answer(task: Task) -> Traced | None:
-    """Trace the rule of a task. Return None for a task that has none, for a rule that torch cannot
-    export, and for one whose graph gives other answers than the task.
+def trace_answer(task: StringTask) -> Traced:
+    """Trace the rule of a task. Raises `ValueError` for a rule whose graph gives other answers than
+    the task, and torch's exceptions for one that it cannot export.
     """
-    if not isinstance(task, StringTask):
-        return None
-    with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
-        # an empty model: a rule has no parameters
-        traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
-        if all(_agrees(traced, right_answer(task, one)) for one in (*CHECKED_LENGTHS, LONG)):
-            return traced
-    return None
+    # an empty model: a rule has no parameters
+    traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
+    for length in (*CHECKED_LENGTHS, LONG):
+        if not _agrees(traced, right_answer(task, length)):
+            raise ValueError(f"of a source of length {length}, the rule gives another answer")
+    return traced
 
 
 def _source(length: int) -> Tensor:
@@ -101,8 +97,7 @@ def _source(length: int) -> Tensor:
 @contextlib.contextmanager
 def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
     """Turn an exception in this context into a `Seq2AttnError`: `failure`, the first line of the
-    reason, at most 300 characters of it, and the line of a plug-in that led to it. A lack of memory
-    is raised as it is.
+    reason, at most 300 characters of it, and the line of a plug-in that led to it.
 
     In this context, no gradients are computed, and all logs, warnings and stderr, in which torch
     writes about its own internals, are suppressed.
@@ -115,8 +110,6 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        if is_out_of_memory(error):
-            raise
         # the exporter's own message is about itself; its cause is what went wrong in the model
         cause = error.__cause__ or error
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
@@ -128,42 +121,28 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
 
 # ---- lines of Python ----
 
-OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
-"""the folder of seq2attn, and the one of installed packages, torch's among them"""
-
 
 def _line_of_plugin(error: BaseException) -> str:
-    """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
-    an installed package, such as " (odd.py, line 11: return query @ keys.mT)"; empty if there is
-    none.
+    """Return the innermost line of a plug-in that led to an error, such as " (odd.py, line 11:
+    return query @ keys.mT)"; empty if there is none.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        if not OWN & set(file.parents) and file.is_file():
+        if file in loaded:
             return f" ({file.name}, line {frame.lineno}: {frame.line})"
     return ""
 
 
 def line_of(node: fx.Node) -> str:
-    """Return where an operation of a graph was called, such as " (odd.py, line 11: return query @
-    keys.mT)"; empty if torch has not kept it.
-
-    Torch keeps lines of `forward` functions; this is the innermost of them. Where that is one of
-    seq2attn or torch, the innermost module of a plug-in that it was called within is named, too:
-    " (OddScore: scores.py, line 11: ...)".
+    """Return the innermost line of a `forward` function that called an operation of a graph, such
+    as " (odd.py, line 11: return query @ keys.mT)"; empty if torch has not kept it.
     """
     called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
     lines = [one for one in called if one[0] != __file__]  # not the `forward` of `_Module`
     if not lines:
         return ""
     file, line, code = lines[-1]
-    around = ""
-    if OWN & set(Path(file).parents):
-        for _, class_path in node.meta.get("nn_module_stack", {}).values():  # outermost first
-            python_module, _, class_name = class_path.rpartition(".")
-            if python_module.startswith(MODULE):  # of a plug-in; the last one found is innermost
-                around = f"{class_name}: "
-    return f" ({around}{Path(file).name}, line {line}: {code})"
+    return f" ({Path(file).name}, line {line}: {code})"
 
 
 class _Module(nn.Module):
@@ -202,97 +181,54 @@ def trace(model: nn.Module, function: Function, other: Function) -> Traced:
 # ---- the comparison ----
 
 
-class Run(fx.Interpreter):
-    """A run of a graph, operation by operation, on inputs of any size.
-
-    results: of the graph, by name; none if it failed.
-    values: of each operation, by the name of its node.
-    failed: the operation that failed, such as one on shapes that do not fit.
+def _run(traced: Traced, inputs: Tensors) -> dict[fx.Node, Any]:
+    """Run a graph on inputs of any size. Return what each of its operations made, up to the first
+    that fails, such as one on shapes that do not fit.
     """
-
-    def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
-        """Run the graph. An operation that raises an exception becomes `failed`, and ends the run;
-        only a lack of memory is raised.
-        """
-        super().__init__(module)
-        self.values: Tensors = {}
-        self.results: Tensors = {}
-        self.failed: fx.Node | None = None
-        self._current: fx.Node | None = None  # the operation that runs
-        try:
-            self.results = self.run(inputs)
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            self.failed = self._current
-
-    def run_node(self, n: fx.Node) -> Any:
-        self._current = n
-        value = super().run_node(n)
-        if n.op == "call_function" and isinstance(value, Tensor):
-            self.values[n.name] = value
-        return value
+    interpreter = fx.Interpreter(traced.module, garbage_collect_values=False)
+    with contextlib.suppress(Exception):  # any of torch's
+        interpreter.run(inputs)
+    return interpreter.env
 
 
 def _agrees(traced: Traced, function: Function) -> bool:
     """Return whether a graph and a function give the same for the function's example inputs."""
-    run = Run(traced.module, function.inputs)
-    return are_close(run.results, function.call(function.inputs))
+    made = _run(traced, function.inputs)
+    results = made.get(traced.module.graph.output_node(), ())  # none if an operation has failed
+    return are_close(results, function.call(function.inputs))
 
 
-def are_close(found: Tensors, expected: Tensors) -> bool:
-    """Return whether `found` has all tensors of `expected`, with the same numbers but for rounding.
+def are_close(found: Sequence[Tensor], expected: Tensors) -> bool:
+    """Return whether `found` has the tensors of `expected`, in order, with the same numbers but for
+    rounding.
 
     The tolerance is wide, since the logarithm of a small probability magnifies rounding.
     """
-    for name, tensor in expected.items():
+    if len(found) != len(expected):
+        return False
+    for tensor, wanted in zip(found, expected.values(), strict=True):
         # whole numbers have to be equal: 0.02, the absolute tolerance, is less than 1
-        relative = 0.02 if tensor.is_floating_point() else 0.0
-        if name not in found or found[name].shape != tensor.shape:
+        relative = 0.02 if wanted.is_floating_point() else 0.0
+        if tensor.shape != wanted.shape:
             return False
-        if not torch.allclose(found[name], tensor, rtol=relative, atol=0.02, equal_nan=True):
+        if not torch.allclose(tensor, wanted, rtol=relative, atol=0.02, equal_nan=True):
             return False
     return True
 
 
 def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
-    """Say why a graph gives other numbers than its function for the function's example inputs: a
-    text to append to a message, empty where the reason cannot be found.
+    """Say which operation of a graph is the first that fails, or makes another value than it
+    should, for the function's example inputs: a text to append to a message, empty where none is
+    found.
     """
-    run = Run(traced.module, function.inputs)
-    fixed = _fixed_sizes(traced.module, function)
-    if fixed:  # if sizes that did not fit made an operation fail, name it, too
-        stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
-        return f": the size of {', '.join(fixed)}{stop}"
-    # the sizes fit: find the operation by a graph that is right, traced at this very length
-    right = Run(trace(model, function, function).module, function.inputs)
-    return first_difference(right, run.values)
-
-
-def first_difference(run: Run, found: Tensors) -> str:
-    """Say which operation is the first to have another value in `found` than in a run, and where it
-    was called, such as ", from add_2 on (odd.py, line 11: ...)"; empty if there is none.
-
-    run: of a graph whose values are right. found: values by the names of nodes; those that are
-        missing are not compared.
-    """
-    names = run.values.keys() & found.keys()
-    for node in run.graph.nodes:
-        if node.name in names and not are_close(found, {node.name: run.values[node.name]}):
+    made = _run(traced, function.inputs)
+    for node in traced.module.graph.nodes:
+        if node not in made:
+            return f": a size became fixed, at {node.name}{line_of(node)}"
+    # all sizes fit: compare with a graph that is right, traced at this very length
+    values = {node.name: value for node, value in made.items() if isinstance(value, Tensor)}
+    for node, right in _run(trace(model, function, function), function.inputs).items():
+        is_known = node.name in values and isinstance(right, Tensor)
+        if is_known and not are_close([values[node.name]], {node.name: right}):
             return f", from {node.name} on{line_of(node)}"
     return ""
-
-
-def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
-    """Return sentences about the inputs that the graph takes in one size only, where the function's
-    example has another, such as "source became fixed at 5".
-    """
-    fixed = []
-    traced = module.graph.find_nodes(op="placeholder")
-    for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):
-        # sizes in the graph are numbers, or names such as s15, which stand for any size
-        in_graph = map(str, node.meta["val"].shape)
-        for size, known in zip(tensor.shape, in_graph, strict=True):
-            if known.isdigit() and int(known) != size:
-                fixed.append(f"{name} became fixed at {known}")
-    return fixed

@@ -9,7 +9,7 @@ Shapes: B strings of a batch, S source positions, L output positions.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,14 +27,12 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
-from seq2attn.pages.spelling import torch_decompositions
-from seq2attn.pages.tracing import exporting
+from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
+from seq2attn.pages.tracing import exporting, line_of
 from seq2attn.torch_private import (
     aten_foreach_multiply,
     aten_foreach_norm,
     aten_fused_adamw,
-    get_decompositions,
     reparametrize_module,
 )
 from seq2attn.training.step import TrainingStep, learning_rate
@@ -43,8 +41,6 @@ CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
 Call = Callable[[Tensors], Tensors]
-Tracing = Literal["real", "fake"]
-"""with what a function is traced: tensors with numbers, or with shapes alone"""
 aten = torch.ops.aten
 
 
@@ -76,9 +72,9 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
         draw, drawn = drawing(config, task)
         examples = draw({})
         return {
-            "first": _graph_of_shapes(lambda: (first, {})),
+            "first": graph_of(first, {}),
             "draw": drawn,
-            "train": _graph_of_shapes(lambda: _train(config, task, examples)),
+            "train": graph_of(*_train(config, task, examples)),
         }
 
 
@@ -118,11 +114,9 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
         # an exception: the drawing cannot be traced, as with a Python loop over what was drawn
         with contextlib.suppress(Exception):
-            graph = graph_of(draw, {})
-            # Its only inputs are random numbers: without any, all its examples would be the same.
-            # What Python's own generators draw is a constant in the graph, and another one when it
-            # is traced again.
-            if graph["inputs"] and graph == graph_of(draw, {}):
+            graph = graph_of(draw, {}, "real")
+            # its only inputs are random numbers: without any, all its examples would be the same
+            if graph["inputs"]:
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
@@ -192,26 +186,12 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 # ---- tracing ----
 
 
-def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
-    """Trace a function by the shapes of its tensors alone, which is four times as fast. That fails
-    where numbers decide something, and for a model that holds tensors of its own: then trace it
-    with numbers.
-
-    make: returns the function, and example inputs, anew for each attempt.
-    """
-    try:
-        return graph_of(*make(), tracing="fake")
-    except Lacking:  # tracing with numbers would meet the same operation
-        raise
-    except Exception:  # any of torch's
-        return graph_of(*make())
-
-
-def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
+def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
     """Trace a function, and return its graph. Gradients that it computes are operations like all
     others.
 
-    inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers.
+    inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers, as for a
+        task that keeps tensors of its first call for the next.
 
     If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
     these lines doubles the time of tracing, so only a second trace, made for the message, does.
@@ -223,21 +203,24 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
         output_names[:] = results  # the keys, which a traced graph does not keep
         return results
 
+    # the model may hold tensors of its own, with numbers
+    options: Any = {"tracing_mode": tracing, "_allow_non_fake_inputs": True}
+
     def trace_call(*, lines: bool) -> fx.GraphModule:
         table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            return make_fx(noting_names, table, tracing, record_stack_traces=lines)(inputs)
+            return make_fx(noting_names, table, record_stack_traces=lines, **options)(inputs)
 
-    graph = trace_call(lines=False)
+    # make a graph without writing in place; of the graph, in which gradients are operations, since
+    # `functionalize` cannot differentiate `call` itself
+    graph = make_fx(functionalize(trace_call(lines=False)), **options)(inputs)
     try:
         return graph_json(graph, inputs, output_names)
-    except SharedMemory:
-        # make a graph without writing in place; of the graph, in which gradients are operations,
-        # since `functionalize` cannot differentiate `call` itself
-        graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
-    except Lacking:
-        graph = trace_call(lines=True)  # it is refused again below, with the line
-    return graph_json(graph, inputs, output_names)
+    except Lacking as lacking:
+        for node in trace_call(lines=True).graph.nodes:
+            if node.target in lacking.operations:
+                raise Lacking(f"{lacking}{line_of(node)}") from None
+        raise
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
@@ -247,14 +230,6 @@ def _normal(shape: Sequence[int]) -> Tensor:
     """Draw each number from two uniform ones (Box & Muller 1958)."""
     radius, angle = torch.rand(2, *shape)
     return (-2 * torch.log(1 - radius)).sqrt() * torch.cos(2 * torch.pi * angle)
-
-
-def _draw_normal(like: Tensor, mean: float = 0.0, deviation: float = 1.0, **_: Any) -> Tensor:
-    return like.copy_(mean + deviation * _normal(like.shape))
-
-
-def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> Tensor:
-    return like.copy_(low + (high - low) * torch.rand(like.shape))
 
 
 def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
@@ -302,8 +277,12 @@ def _scale(tensors: Any, factor: Any) -> None:
 
 
 RANDOM: dict[Any, Callable[..., Tensor]] = {
-    aten.normal_: _draw_normal,
-    aten.uniform_: _draw_uniform,
+    aten.normal_: lambda like, mean=0.0, deviation=1.0, **_: like.copy_(
+        mean + deviation * _normal(like.shape)
+    ),
+    aten.uniform_: lambda like, low=0.0, high=1.0, **_: like.copy_(
+        low + (high - low) * torch.rand(like.shape)
+    ),
     aten.randint: _draw_integers,
     aten.randn: lambda shape, **_: _normal(shape),
     aten.randn_like: lambda like, **_: _normal(like.shape),
@@ -312,7 +291,6 @@ RANDOM: dict[Any, Callable[..., Tensor]] = {
 }
 """operations that draw random numbers, from uniform ones"""
 OWN_DECOMPOSITIONS: Any = {
-    **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
     aten_fused_adamw: _adamw,

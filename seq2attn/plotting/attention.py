@@ -6,13 +6,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.cells import cell_len
 
-from seq2attn.colours import COLOUR_MAP, ORANGE
-from seq2attn.display.signs import explain_signs, isolate_direction, sign
+from seq2attn.display.signs import COLOUR_MAP, ORANGE, explain_signs, isolate_direction, sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.answers import LARGEST_SIDE, AttentionMap
 
@@ -140,21 +139,16 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
     """Return at most `limit` snapshots, the first and the last among them, such that attention
     changes by about as much from each to the next; with a limit of 1, only the last.
     """
-    count = len(snapshots)
-    if count <= limit or limit == 1:
+    if len(snapshots) <= limit or limit == 1:
         return list(snapshots[-limit:])
-    changes = [0.0]
+    changed = [0.0]  # how much has changed since the first snapshot
     for (_, before), (_, after) in itertools.pairwise(snapshots):
         change = sum(map(_change, before, after))  # over the strings
-        changes.append(change + 2**-30)  # a little, to choose evenly also where nothing changes
-    changed = np.cumsum(changes)  # (count,) how much has changed since the first snapshot
-
-    chosen = [0, count - 1]
-    for wanted in np.linspace(0, changed[-1], limit)[1:-1]:  # between the first and the last
-        distance = np.abs(changed - wanted)
-        distance[chosen] = np.inf  # no snapshot is chosen twice
-        chosen.append(int(distance.argmin()))
-    return [snapshots[index] for index in sorted(chosen)]
+        # a little more, to choose evenly also where nothing changes
+        changed.append(changed[-1] + change + 2**-30)
+    wanted = np.linspace(0, changed[-1], limit)  # (limit,) from the first to the last
+    distances = np.abs(np.subtract.outer(wanted, changed))  # (limit, count)
+    return [snapshots[index] for index in sorted(set(distances.argmin(axis=1)))]
 
 
 def _change(before: AttentionMap, after: AttentionMap) -> float:
@@ -180,7 +174,7 @@ def _sheet(
     maps: Sequence[AttentionMap], titles: Sequence[str], *, columns: int = 0, ideal: bool
 ) -> Figure:
     """Draw maps at one scale in lines of `columns` maps, with a colour bar on their right and a key
-    to the signs below. columns: 0 for as many as fit.
+    to the signs below. columns: 0 for as many as fit. All sizes are in inches.
 
     titles: one for each map. Raises `Seq2AttnError` as `attention_figure` does.
     """
@@ -188,36 +182,48 @@ def _sheet(
 
     if ideal and not any(attention.ideal for attention in maps):
         raise Seq2AttnError("no ideal alignment is known for these strings")
-    room = _room(maps, titles, columns)
+    sources = [attention.source_symbols for attention in maps]
+    outputs = [attention.output_symbols for attention in maps]
+    wide, high = max(map(len, sources)), max(map(len, outputs))
+    if max(wide, high) > LARGEST_SIDE:
+        raise Seq2AttnError(
+            f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string"
+        )
+    # the side of a cell: as large as `columns` maps, or two, allow in a line
+    fitting = SHEET / (columns or 2) / max(wide, high)
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
+    letter = 0.4 * cell  # the width of a letter that is 0.62 cells high
+    # what labels take beside the cells: LEFT and ABOVE have room for two letters
+    left = LEFT + letter * max(0, _letters(*outputs) - 2)
+    # above, short labels are not turned: 1 letter is added for the height of their line
+    above = ABOVE + letter * max(1, _letters(*sources) - 2)
+    # of a map with its labels
+    width = left + max(cell * wide, LETTER * max(map(len, titles)))
+    height = above + cell * high + BELOW
     # (at least 1: a map that is wider than a sheet has a line of its own)
-    columns = min(columns or int(SHEET / room.width) or 1, len(maps))
-    lines = math.ceil(len(maps) / columns)
-    all_maps = room.width * columns  # inches: their width
+    columns = min(columns or int(SHEET / width) or 1, len(maps))
 
-    symbols: set[str] = set()
-    for one in maps:
-        symbols.update(one.source_symbols, one.output_symbols)
     notes = ["orange: ideal alignment"] if ideal else []
-    key = "      ".join(notes + explain_signs(symbols))
-    height = max(room.height * lines + BELOW, 2.0)  # less is too low for the colour bar's label
-    figure = Figure((max(all_maps + BAR, KEY_LETTER * len(key)), height))
+    key = "      ".join(notes + explain_signs({*itertools.chain(*sources, *outputs)}))
+    total = max(height * math.ceil(len(maps) / columns) + BELOW, 2.0)  # 2: the bar with its label
+    figure = Figure((max(width * columns + BAR, KEY_LETTER * len(key)), total))
     figure.supxlabel(
         key,
         fontsize=8,
         x=0.01,
         ha="left",
     )
-    bar_height = min(2.2, height - room.above - BELOW)  # inches: beside the first line of maps
-    bar = _place(figure, all_maps + 0.1, room.above, 0.12, bar_height)  # 0.1 inches beside them
+    bar_height = min(2.2, total - above - BELOW)  # beside the first line of maps
+    bar = _place(figure, width * columns + 0.1, above, 0.12, bar_height)  # 0.1 inches beside them
 
     for index, attention in enumerate(maps):
         line, column = divmod(index, columns)
         axes = _place(
             figure,
-            column * room.width + room.left,
-            line * room.height + room.above,
-            room.cell * len(attention.source_symbols),
-            room.cell * len(attention.output_symbols),
+            column * width + left,
+            line * height + above,
+            cell * len(attention.source_symbols),
+            cell * len(attention.output_symbols),
         )
         draw_map(axes, attention, ideal=ideal, title=titles[index])
 
@@ -229,47 +235,6 @@ def _sheet(
         label="attention weight",
     )
     return figure
-
-
-class Room(NamedTuple):
-    """The room of each map in a sheet, in inches."""
-
-    cell: float
-    """the side of a cell"""
-    left: float
-    """what labels take on the left of the cells"""
-    above: float
-    """what title and labels take above them"""
-    width: float
-    """of cells and labels together, as the next"""
-    height: float
-
-
-def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> Room:
-    """Return the room that each map gets, the same for all.
-
-    Cells are so large that `columns` maps of the largest size fit into a line (two if `columns` is
-    0), but no larger than `LARGEST_CELL` and no smaller than `SMALLEST_CELL`. Raises
-    `Seq2AttnError` for a map with more than `LARGEST_SIDE` rows or columns.
-    """
-    sources = [attention.source_symbols for attention in maps]
-    outputs = [attention.output_symbols for attention in maps]
-    wide = max(map(len, sources))
-    high = max(map(len, outputs))
-    longest = max(wide, high)
-    if longest > LARGEST_SIDE:
-        raise Seq2AttnError(
-            f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string"
-        )
-    fitting = SHEET / (columns or 2) / longest
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
-    letter = 0.4 * cell  # inches: the width of a letter that is 0.62 cells high
-    # LEFT and ABOVE have room for labels of two letters
-    left = LEFT + letter * max(0, _letters(*outputs) - 2)
-    # above, short labels are not turned: 1 letter is added for the height of their line
-    above = ABOVE + letter * max(1, _letters(*sources) - 2)
-    width = left + max(cell * wide, LETTER * max(map(len, titles)))
-    return Room(cell, left, above, width, above + cell * high + BELOW)
 
 
 def _place(figure: Figure, left: float, above: float, width: float, height: float) -> Axes:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from seq2attn.colours import weight_colour
-from seq2attn.display.signs import explain_signs, isolate_direction, sign
+from seq2attn.display.signs import explain_signs, isolate_direction, sign, weight_colour
 from seq2attn.results.answers import AttentionMap
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ class Metric:
     name: str
     heading: str
     """in tables and figures; empty: they leave it out"""
-    meaning: str
     largest: float = 1.0
     """the largest possible value; a record with a larger one is damaged"""
     is_share: bool = True
@@ -35,66 +34,66 @@ class Metric:
 
 _ALL = (
     Metric(
+        # the whole string is right when the model reads its own output
         "exact_match",
         "exact match",
-        "the whole string is right when the model reads its own output",
     ),
     Metric(
+        # share of the characters that are right when the model is given the right previous
+        # ones, as papers usually report
         "teacher_forced",
         "teacher-forced",
-        "share of the characters that are right when the model is given the right previous ones, "
-        "as papers usually report",
     ),
     Metric(
+        # share of the characters whose largest weight lies on the ideal source position
         "alignment",
         "alignment",
-        "share of the characters whose largest weight lies on the ideal source position",
     ),
     Metric(
+        # of the attention weights, in nats, mean over the characters
         "entropy",
         "entropy",
-        "of the attention weights, in nats, mean over the characters",
         largest=100.0,
         is_share=False,
         lower_is_better=None,
     ),
     Metric(
+        # share of the target's characters that are right at their position
         "character_accuracy",
         "characters",
-        "share of the target's characters that are right at their position",
     ),
     Metric(  # the "fine" of Grefenstette et al. 2015, whose "coarse" is the exact match
+        # share of the target's characters that precede the first wrong one
         "correct_prefix",
         "before the first error",
-        "share of the target's characters that precede the first wrong one",
     ),
     Metric(
+        # share of the words whose answer is not exactly right
         "wer",
         "word error rate",
-        "share of the words whose answer is not exactly right",
         lower_is_better=True,
         of_file=True,
     ),
     Metric(
+        # edits of all answers / symbols of all right answers
         "ser",
         "symbol error rate",
-        "edits of all answers / symbols of all right answers",
         largest=1e6,
         is_share=False,
         lower_is_better=True,
         of_file=True,
     ),
     Metric(
+        # share of the words whose answer reached the longest output allowed, without `<eos>`
         "cut_off",
         "cut off",
-        "share of the words whose answer reached the longest output allowed, without `<eos>`",
         lower_is_better=True,
         of_file=True,
     ),
     Metric(
+        # under teacher forcing, nats per symbol
         "loss",
         "",
-        "under teacher forcing, nats per symbol",
         largest=1e6,
         is_share=False,
         lower_is_better=True,

@@ -1,4 +1,5 @@
-"""Creating run directories, atomically and never over an existing one, and continuing runs.
+"""Creating run directories, atomically and never over an existing one, continuing runs, and the
+machine that they are trained on.
 
 Imports no torch at the top.
 """
@@ -6,6 +7,7 @@ Imports no torch at the top.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import datetime
 import functools
 import hashlib
@@ -17,16 +19,13 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn import __version__
-from seq2attn.config import Config, dump_config, flat_values, load_config
-from seq2attn.config.load import Overrides, override_list
+from seq2attn.config import Config, Overrides, dump_config, flat_values, load_config, override_list
 from seq2attn.config.yaml_files import find_config
 from seq2attn.data.format import Format
 from seq2attn.errors import Seq2AttnError
@@ -39,11 +38,10 @@ from seq2attn.text import quoted
 if TYPE_CHECKING:
     import torch
 
-ABANDONED = 3600  # seconds: a run's directory is made in far less
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 LONGEST_NAME = 80  # characters of a default name, without its number
 GIT_DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 """the whole commit, whatever tags there are; without writing to the repository"""
-PACKAGES = ("numpy", "safetensors", "pydantic", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -114,11 +112,6 @@ def create_run(
     made under a temporary name and renamed once it is complete, so that no run lacks its config.
     """
     check_name(new.name)
-    # remove what processes that were killed have left; a younger directory may be in use
-    for leftover in new.root.glob(f".new-{'[0-9a-f]' * 16}"):
-        with contextlib.suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > ABANDONED:
-                shutil.rmtree(leftover)
     made = Run(new.root / f".new-{secrets.token_hex(8)}")
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     try:
@@ -148,12 +141,9 @@ def _rename(made: Path, new: NewRun) -> Path:
     for name in names:
         path = new.root / name
         try:
-            # asked first, because renaming would replace an empty directory
-            if not os.path.lexists(path):
-                return made.rename(path)
+            return made.rename(path)  # (an empty directory is replaced)
         except OSError:
-            # if the path is there now, another process has just taken this name: try the next
-            if not os.path.lexists(path):
+            if not os.path.lexists(path):  # otherwise the name is taken: try the next
                 raise
     # numbers never end, so only an exact name, which is taken, comes here
     raise RunExists(
@@ -163,7 +153,7 @@ def _rename(made: Path, new: NewRun) -> Path:
 
 
 def describe_environment(
-    new: NewRun, config: Config, device: torch.device, threads: int, kernels: str
+    new: NewRun, device: torch.device, threads: int, kernels: str
 ) -> dict[str, Any]:
     """Return the contents of environment.json, except for the format and the time.
 
@@ -174,7 +164,6 @@ def describe_environment(
     cuda = device.type == "cuda"
     return {
         "command": [_escaped(word) for word in sys.argv],
-        "seed": config.seed,
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if cuda else platform.processor(),
         "threads": threads,
@@ -188,7 +177,11 @@ def describe_environment(
         "commit": _commit(),
         "code": package_checksum(),
         "platform": platform.platform(),
-        "versions": _versions(),
+        "versions": {
+            "python": platform.python_version(),
+            "seq2attn": __version__,
+            "torch": torch.__version__,
+        },
     }
 
 
@@ -204,19 +197,6 @@ def package_checksum() -> str:
         # on Windows, git may have written the ends of lines as \r\n
         digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()[:8]
-
-
-@functools.cache  # `metadata.version` reads files, which takes long
-def _versions() -> dict[str, str]:
-    """Return the versions of Python, of this package, of torch and of `PACKAGES`, by name."""
-    import torch
-
-    versions = {"python": platform.python_version(), "seq2attn": __version__}
-    # not from `metadata`, which may lack the build, such as +cu130
-    versions["torch"] = torch.__version__
-    for name in PACKAGES:
-        versions[name] = metadata.version(name)
-    return versions
 
 
 def _escaped(text: str) -> str:
@@ -312,3 +292,63 @@ def check_same_files(run: Run, config: Config) -> None:
                 f"{path} has changed, or is gone, since run {run.name!r} was started",
                 hint="Restore that file, or start a new run: a run is continued on the same data.",
             )
+
+
+# ---- this machine: devices, processor cores, memory ----
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device `cpu`, `cuda` or `mps`; `auto` is cuda if available, otherwise cpu, and
+    never mps, which is slower for such small models.
+
+    Raises `Seq2AttnError` for a name that is not one of these, or not available here.
+    """
+    import torch
+
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available.append("cuda")
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if name == "auto":
+        name = "cuda" if "cuda" in available else "cpu"
+    if name not in available:
+        raise Seq2AttnError(
+            f"--device: {name!r} is not available to torch {torch.__version__} here; available: "
+            f"{', '.join(available)}"
+        )
+    return torch.device(name)
+
+
+@contextlib.contextmanager
+def default_dtype(name: str) -> Iterator[None]:
+    """In this context, torch makes tensors of the dtype of this name, such as `float32`, where no
+    other is asked for.
+    """
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def available_cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next training step; without glibc, do nothing.
+
+    Each step allocates the same buffers again. By default, glibc gets each one above 128 KiB from
+    the system and gives it back when it is freed; the system then clears its pages each time.
+    """
+    # what a library without `mallopt`, and Windows (OSError, TypeError), raise
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        library = ctypes.CDLL(None)  # the libraries of this process, glibc among them
+        library.mallopt(MMAP_THRESHOLD, 1 << 30)  # buffers below 1 GiB come from the heap,
+        library.mallopt(TRIM_THRESHOLD, 1 << 30)  # of whose end up to 1 GiB is kept when it is free

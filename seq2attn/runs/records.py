@@ -27,10 +27,10 @@ from seq2attn.files import MAX_LINES, reading
 from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
-from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
+MAX_THREADS = 256  # of the CPU
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -68,16 +68,15 @@ class Status(Record):
     dev_loss: Measure | None = None
 
 
-class Environment(Record):
+class Environment(Record, extra="allow"):
     """environment.json: the format of a run, when it was made, and with which versions, machine and
-    code; None or empty for the unknown.
+    code; None or empty for the unknown. Values that only people read are any JSON: command,
+    device_name, commit, platform, versions.
     """
 
     format: Any = None
     created: AwareDatetime | None = None
-    command: tuple[str, ...] = ()
     device: str | None = None
-    device_name: str | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     dtype: Literal["bfloat16", "float16", "float32", "float64"] = "float32"
     """torch's default, with which the model was made"""
@@ -85,12 +84,8 @@ class Environment(Record):
     plugins: tuple[str, ...] = ()
     plugin_contents: tuple[str, ...] = ()
     """the SHA-256 of each plug-in's file"""
-    commit: str | None = None
-    """of the working directory, with `-dirty` if it had changes"""
     code: str | None = None
     """the checksum of the package that made the run"""
-    platform: str | None = None
-    versions: dict[str, str | None] = {}
     experiment: str | None = None
     """the comparison that the run is a trial of"""
     note: str | None = None

@@ -14,7 +14,7 @@ from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch
 from seq2attn.data.stream import TrainingData
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import remove_leftovers, write_json
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
@@ -232,7 +232,7 @@ class Trainer:
             self._take_snapshot()
         if evaluates:
             self._save("training")
-            self.display.evaluation(f"{self.span.place(step)}: {results.describe()}")
+            self.display.say(f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()  # what was done here is no time of training
 
     def _need_finite(self) -> None:

@@ -14,21 +14,26 @@ import torch
 from torch import Tensor
 
 from seq2attn.build import build_model, build_training_data, load_task
-from seq2attn.config import Config, load_config
-from seq2attn.config.load import Overrides
+from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
 from seq2attn.data.batches import Batch
-from seq2attn.display.console import say
-from seq2attn.display.progress import Display
+from seq2attn.display.console import Display, say
 from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.kernels import describe, prefers_cpu, why_slow
 from seq2attn.plugins import load_plugins, plugin_error
 from seq2attn.runs.checkpoint import check_tensors, not_finite
-from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
-from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory
+from seq2attn.runs.create import (
+    NewRun,
+    check_same_files,
+    choose_device,
+    create_run,
+    default_dtype,
+    describe_environment,
+    keep_freed_memory,
+)
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
@@ -138,7 +143,7 @@ def _train_on(
     if isinstance(where, Run):
         run = where
     else:
-        environment = describe_environment(where, config, device, threads, describe(device))
+        environment = describe_environment(where, device, threads, describe(device))
         run = create_run(where, config, environment, task.learned())
 
     # without `should_stop`, the first signal sets this request; with it, nothing ever does
@@ -314,7 +319,7 @@ class NewModel(TrainedModel):
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
             environment = describe_environment(
-                new, config, device, torch.get_num_threads(), describe(device)
+                new, device, torch.get_num_threads(), describe(device)
             )
         environment["own_loop"] = True
 

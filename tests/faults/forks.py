@@ -27,7 +27,7 @@ evaluation: {samples: 2}
 TRAIN = "train -c tiny.yaml --name tiny"
 RESUME = "train --resume tiny"
 CONTEXT = multiprocessing.get_context("forkserver")
-PRELOADED = "seq2attn.cli.train seq2attn.training.session seq2attn.plotting.attention".split()
+PRELOADED = "seq2attn.cli.runs seq2attn.training.session seq2attn.plotting.attention".split()
 CONTEXT.set_forkserver_preload([*PRELOADED, EXAMINER, OF_LAYERS])
 
 

@@ -23,8 +23,7 @@ from hypothesis.internal.conjecture import providers
 from seq2attn.config import check_config, dump_config, load_config
 from seq2attn.config.schema import all_keys
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.logs import evaluations, read_attention, read_metrics
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, evaluations, read_attention, read_metrics
 
 LONGEST = 20  # seconds that one input may take
 SLOW = pytest.mark.slow

@@ -85,14 +85,11 @@ function symbolsOf(source, text) {
     : Array.from(whole)
 }
 
-// The ids of the right answer, without `<eos>`; undefined where it is not known. ids: those of the
-// source, -1 for unknown symbols. The page has the answers to its examples by their text, and the
-// task's own rule for other texts as the graph `answer`, if it has one.
-function rightAnswer(model, text, ids) {
-  const {answers} = model.spec
+// The ids of the right answer, without `<eos>`, by the task's own rule, the graph `answer`;
+// undefined for a task that has none. ids: those of the source, -1 for unknown symbols.
+function rightAnswer(model, ids) {
   const {answer} = model.graphs
-  const known = Object.hasOwn(answers, text) ? answers[text] : undefined
-  if (known || !answer || ids.some(id => id < 0)) return known
+  if (!answer || ids.some(id => id < 0)) return undefined
   const inputs = {
     source: integers(ids),
     lengths: filled([1], ids.length, "int")

@@ -87,7 +87,7 @@ class View {
     if (!ids) return
     Object.assign(this, {ids, count, copyable})
     // plain: the ids without the end, and with -1 for symbols that the model does not know
-    this.right = rightAnswer(this.untouchedSession.model, state.text, plain)
+    this.right = rightAnswer(this.untouchedSession.model, plain)
     this.before = this.untouchedSession.decode(ids, untouched, bound)
     const changes = {...state, padding: paddingOf(this)}
     this.now = isChanged(this)

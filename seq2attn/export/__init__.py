@@ -1,1 +1,0 @@
-"""A model as a folder of ONNX graphs, for programs without seq2attn."""
