@@ -77,7 +77,7 @@ def compile_library(library: Path) -> None:
     sources = sorted([*KERNELS.glob("*.c"), *KERNELS.glob("*.h")])
     checksum = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[
         :16
-    ]  # as library.py
+    ]  # as function.py
     with tempfile.TemporaryDirectory() as folder:
 
         def compiled(real: str, variant: str, flags: list[str]) -> Path | NotCompiled:

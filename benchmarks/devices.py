@@ -59,9 +59,9 @@ def step_of(config: Config, device: torch.device, *, formulas: bool) -> Callable
     def step() -> None:
         batch = next(batches)
         losses = training.losses(training.forward(batch, 0), batch)
-        norm = training.gradients(losses.total)
+        norm = training.gradients(losses["loss"])
         if device.type == "cpu":
-            losses.total.item(), norm.item()
+            losses["loss"].item(), norm.item()
         training.update(1e-3)
 
     return step

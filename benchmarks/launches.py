@@ -25,7 +25,7 @@ def count(config: Config, *, formulas: bool = False) -> int:
     batch = next(build_training_data(config, DEVICE).batches())
     launches.clear()
     losses = step.losses(step.forward(batch, 0), batch)
-    step.gradients(losses.total)
+    step.gradients(losses["loss"])
     step.update(1e-3)
     return launches.total()
 

@@ -127,7 +127,7 @@ def our_step(
 
     def step() -> None:
         batch = next(batches)
-        total = training.losses(training.forward(batch, 0), batch).total
+        total = training.losses(training.forward(batch, 0), batch)["loss"]
         norm = training.gradients(total)
         if device.type == "cpu":
             total.item(), norm.item()

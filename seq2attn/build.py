@@ -15,8 +15,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attends, Attention, Heads, NoAttention
 from seq2attn.model.cells import Cells
 from seq2attn.model.decoder import PointerDecoder, Reverser
-from seq2attn.model.interface import Model
-from seq2attn.model.losses import Loss
+from seq2attn.model.interface import Loss, Model
 from seq2attn.model.transformer import Transformer
 
 

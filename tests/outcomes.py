@@ -24,7 +24,7 @@ def metrics(run):
 
 def accumulated(run):
     """TensorBoard's own reader of the run's events."""
-    found = EventAccumulator(str(run.path), size_guidance={"scalars": 0, "images": 0})
+    found = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     found.Reload()
     return found
 
@@ -37,10 +37,6 @@ def events(run):
         tag: sorted((e.step, e.value) for e in found.Scalars(tag))
         for tag in tags["scalars"]
         if TIMED not in tag
-    }
-    result |= {
-        tag: sorted((e.step, e.encoded_image_string) for e in found.Images(tag))
-        for tag in tags["images"]
     }
     for tag, values in result.items():
         steps = Counter(step for step, _ in values)

@@ -40,8 +40,7 @@ MECHANISMS = {
     "model.attention.scalable_softmax=true",
     "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
     "two layers": "scaled.yaml model.layers=2",
-    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine "
-    "model.attention.score.learned_strength=false",
+    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine",
     "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 "
     "model.attention.window=local_p model.attention.history=location_coverage",
     "local_m": "mechanisms.yaml model.attention.scalable_softmax=true "

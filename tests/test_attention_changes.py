@@ -14,7 +14,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import Rank, hooked, hooked_places
+from seq2attn.model.points import Rank, hooked, hooked_places
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
@@ -260,7 +260,7 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
         ({"ban": [(0, 5)]}, "unknown position 5"),
         *(
             ({"ban": wrong}, "ban must be positions, or (step, position), such as ")
-            for wrong in (2, "2", [True])
+            for wrong in (2, "2", [-1])
         ),
         (
             {"write": {0: "x"}},

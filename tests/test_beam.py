@@ -4,6 +4,7 @@ ensembles, which average probabilities step by step.
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,9 +24,12 @@ from refusal import refused
 
 from seq2attn.build import build_model
 from seq2attn.data.tasks.strings import Copy
+from seq2attn.inference import trained_model
 from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode, greedy_decode
-from seq2attn.inference.predictor import Predictor, ensemble
+from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.runs.run import Run
 
 EOS, V = 2, 5
 SOURCE = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]])
@@ -87,9 +91,10 @@ def every_output(steps):
 
 def hypotheses(found, row):
     """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
-    for output in list(found.outputs())[row]:
-        tokens = [*output.tokens, EOS] if output.finished else output.tokens
-        yield tuple(tokens), output.log_probability, output.score
+    numbers = found.log_probabilities[row].tolist(), found.scores[row].tolist()
+    for rank, (log_probability, score) in enumerate(zip(*numbers, strict=True)):
+        if log_probability > -math.inf:
+            yield tuple(found.output(row, rank)[0]), log_probability, score
 
 
 @torch.no_grad()
@@ -175,9 +180,9 @@ def test_what_is_never_written_is_not_chosen_and_keeps_its_probability():
     source = torch.tensor([[4]])
     for models in (model, Ensemble([model, model])):
         found = beam_decode(models, source, torch.tensor([1]), BeamSearch(5), max_steps=2)
-        (outputs,) = found.outputs()
-        assert [output.tokens for output in outputs] == [[], [4], [4, 4]]
-        probabilities = [math.exp(output.log_probability) for output in outputs]
+        outputs = list(hypotheses(found, 0))
+        assert [tokens for tokens, *_ in outputs] == [(EOS,), (4, EOS), (4, 4)]
+        probabilities = [math.exp(log_probability) for _, log_probability, _ in outputs]
         assert probabilities == pytest.approx([0.25, 0.025, 0.01])
         greedy = greedy_decode(models, source, torch.tensor([1]), max_steps=2)
         assert greedy.tokens.tolist() == [[[EOS]]]
@@ -215,8 +220,11 @@ def predictor(alphabet="ab", source_eos=True):
     return Predictor(model, Copy(alphabet=alphabet), source_eos=source_eos, device=CPU)
 
 
-def test_what_cannot_decode_together_is_refused():
+def test_what_cannot_decode_together_is_refused(monkeypatch):
+    one, two = Run(Path("one")), Run(Path("two"))
     for other in (predictor("ac"), predictor(source_eos=False)):
-        says = "one and two cannot form an ensemble: they read or write different symbols"
-        with refused(says):
-            ensemble({"one": predictor(), "two": other})
+        made = {one: predictor(), two: other}
+        loaded = {run: TrainedModel(run, None, made[run], "best", 1) for run in made}
+        monkeypatch.setattr(trained_model, "load_run", lambda run, *_, of=loaded: of[run])
+        with refused("one and two cannot form an ensemble: they read or write different symbols"):
+            load_ensemble([one, two])

@@ -25,8 +25,8 @@ from textbook import Textbook
 from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.hooks import Rank, hooked_places
-from seq2attn.model.resets import draw_resets
+from seq2attn.model.cells import draw_resets
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.parts import SCORES
 
 FACTORS = {
@@ -113,7 +113,7 @@ def varied(model):
 
 def config_with_widths(choices):
     """The choices in a config, with widths of their own where a score has any."""
-    widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
+    widths = {"additive": {"width": 4}}
     options = {"score": {"name": choices["score"], **widths.get(choices["score"], {})}}
     if choices["history"] == "shift":
         options["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}

@@ -20,9 +20,8 @@ from seq2attn.model.cells import LSTM, Cell
 from seq2attn.model.decoder import BahdanauDecoder
 from seq2attn.model.encoder import Encoded, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Shift
-from seq2attn.model.normalisers import Softmax
+from seq2attn.model.normalisers import LocalM, Softmax, View, Window
 from seq2attn.model.scores import Score
-from seq2attn.model.windows import LocalM, View, Window
 from seq2attn.parts import EXTENSIBLE, register
 
 BUILT_IN = [

@@ -32,8 +32,7 @@ from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
 from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
-from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 KINDS = {torch.float64: "float", torch.float32: "float", torch.int64: "int", torch.bool: "bool"}
 
@@ -609,7 +608,7 @@ def replay(config, first, rows, rate):
                 lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
             )
             batch = drop_words(batch, config.training.word_dropout, torch.Generator())
-            total = step.losses(step.forward(batch, number), batch).total
+            total = step.losses(step.forward(batch, number), batch)["loss"]
         assert next(drawn, None) is None
         step.gradients(total)
         share = learning_rate(config.training, number, 10**6) / config.training.learning_rate

@@ -14,21 +14,20 @@ from models import as_batch, is_real, make_batch, make_cell_free_model, make_mod
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from seq2attn.kernels import faster, faster_form, library, prefers_cpu
+from seq2attn.kernels import faster, faster_form, function, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
-from seq2attn.model.cells import GRU
+from seq2attn.model.cells import GRU, draw_resets
 from seq2attn.model.decoder import LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Softmax
-from seq2attn.model.resets import draw_resets
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.model.scores import Additive, General
 
 needs_the_library = pytest.mark.skipif(
-    isinstance(library.load(torch.float64), str), reason="there is no compiled library"
+    isinstance(function.load(torch.float64), str), reason="there is no compiled library"
 )
 pytestmark = needs_the_library
 KNOWN = "dot scaled general scaled_general additive key_value".split()

@@ -17,8 +17,7 @@ from refusal import refused
 from test_inside import FIXED, KINDS, TEXT, made, of_heads, transformer
 
 import seq2attn
-from seq2attn.model.hooks import hooked, is_hooked
-from seq2attn.model.points import Point
+from seq2attn.model.points import Point, hooked, is_hooked
 
 TEXTS = "abc ab abcd ab cba".split()
 OTHERS = "cba ac dcba ea bbc".split()
@@ -221,10 +220,18 @@ def test_batches_of_donors_that_do_not_fit_are_refused():
     donors = model.run_with_cache(OTHERS)[1]["encoder.states"][:, 1]
     with refused(r"encoder.states at 1 has rows for 2 strings, and there are . or more"):
         model.predict(TEXTS, patch={("encoder.states", 1): donors[:2]})
-    partly = donors.copy()
-    partly[0, 0] = np.nan
-    with refused(r"a row of encoder.states at 1 must be finite numbers, or nan alone"):
-        model.predict(TEXTS, patch={("encoder.states", 1): partly})
+
+
+def test_where_a_donor_is_nan_nothing_is_patched():
+    model = made()
+    states, donors = (model.run_with_cache(one)[1]["encoder.states"] for one in (TEXT, "dcab"))
+    row = donors[1].copy()
+    row[0] = np.nan
+    found = model.run_with_cache(TEXT, patch={("encoder.states", 1): row})[1]["encoder.states"]
+    assert found[1].tolist() == [states[1, 0], *donors[1, 1:]]
+    rows = np.array([[1, 0, 0, 0], [np.nan] * 4])  # of a value that is bool
+    _, cache = model.run_with_cache(["abcd", "dcba"], patch={("attention.allowed", 0): rows})
+    assert cache["attention.allowed"][:, 0].tolist() == [[1, 0, 0, 0], [1, 1, 1, 1]]
 
 
 def test_a_row_of_one_number_can_be_patched():

@@ -21,8 +21,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.cells import Cell
-from seq2attn.model.hooks import hooked, is_hooked
-from seq2attn.model.points import Point
+from seq2attn.model.points import Point, hooked, is_hooked
 from seq2attn.parts import TASKS
 
 TEXT, OTHER = "abcd", "dcab"
@@ -189,11 +188,6 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         ),
         (made, {"decoder.state": 0}, r"patch must be \(name, step\) -> a row, .*; found {'decoder"),
         (made, {("decoder.state", -1): [0.0] * 5}, r"found {\('decoder.state', -1\)"),
-        (
-            made,
-            {("decoder.state", 0): [float("nan")] * 5},
-            "decoder.state at 0 must be finite numbers, or a row for each string.*; found .nan",
-        ),
         (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
         (
             made,
@@ -203,7 +197,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         (
             made,
             {("attention.weights", 1): "x"},
-            "attention.weights at 1 must be finite numbers, .*; found 'x'",
+            "attention.weights at 1 must be numbers, .*; found 'x'",
         ),
         (
             transformer,
@@ -237,7 +231,7 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
         seq2attn.train(model)
     with refused("an override is KEY=VALUE; found 5"):
         seq2attn.train({}, [5])
-    assert "encoder.states (source 4, width 5)" in repr(model.run_with_cache(TEXT)[1])
+    assert "'encoder.states': ('source', 'width')" in repr(model.run_with_cache(TEXT)[1])
 
 
 def test_a_cell_of_one_s_own_is_inside(own_scores):

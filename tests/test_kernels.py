@@ -10,11 +10,11 @@ from models import CPU, make_model
 from refusal import refused
 from test_faster import assert_faster_form_agrees, batch_for, needs_the_library
 
-from seq2attn.kernels import SWITCH, describe, faster, faster_form, library, why_slow
+from seq2attn.kernels import SWITCH, describe, faster, faster_form, function, why_slow
 from seq2attn.kernels.function import Kernels
 
 
-@pytest.mark.skipif(not library.LIBRARY.is_file(), reason="there was no C compiler")
+@pytest.mark.skipif(not function.LIBRARY.is_file(), reason="there was no C compiler")
 def test_a_library_that_was_compiled_is_used(monkeypatch):  # where it is not, other tests skip
     monkeypatch.delenv(SWITCH, raising=False)
     assert describe(CPU).startswith("compiled, ")
@@ -37,8 +37,8 @@ def test_a_switch_turns_it_off(monkeypatch):
 def test_every_variant_that_this_processor_runs_computes_the_same(
     arrangement, history, monkeypatch
 ):
-    best = library.load(torch.float32)
-    opened = ctypes.CDLL(str(library.LIBRARY))
+    best = function.load(torch.float32)
+    opened = ctypes.CDLL(str(function.LIBRARY))
     variants = ["baseline", "avx2", "avx512"]
     for variant in variants[: variants.index(best.variant) + 1]:
         chosen = Kernels(opened, torch.float32, variant)
@@ -50,7 +50,7 @@ def test_every_variant_that_this_processor_runs_computes_the_same(
 @needs_the_library
 def test_why_a_library_is_not_used(tmp_path, monkeypatch):
     built = tmp_path / "recurrence.so"
-    for path in library.FOLDER.iterdir():
+    for path in function.FOLDER.iterdir():
         if path.suffix in (".c", ".h", ".so"):
             shutil.copy(path, tmp_path)
     for name, path in (
@@ -58,7 +58,7 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
         ("LIBRARY", built),
         ("WHY_NONE", tmp_path / "recurrence.txt"),
     ):
-        monkeypatch.setattr(library, name, path)
+        monkeypatch.setattr(function, name, path)
 
     def replace_library(content):
         built.unlink()
@@ -87,7 +87,7 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
     ]
     for damage, says in damages:
         damage()
-        library._load.cache_clear()
+        function._load.cache_clear()
         assert says in describe(CPU)
         if says == "compiled, ":
             assert why_slow(CPU) is None
@@ -97,15 +97,15 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
             )
     assert describe(torch.device("cuda")) == "not compiled: PyTorch's fused operations"
     assert why_slow(torch.device("cuda")) is None
-    library._load.cache_clear()
+    function._load.cache_clear()
 
 
 @needs_the_library
 def test_a_library_with_other_fields_is_refused(monkeypatch):
     monkeypatch.setattr("seq2attn.kernels.function._Recurrence", ctypes.c_int64 * 3)
-    library._load.cache_clear()
+    function._load.cache_clear()
     assert "cannot be loaded: its structure has " in describe(CPU)
-    library._load.cache_clear()
+    function._load.cache_clear()
 
 
 BUILD = """

@@ -114,13 +114,3 @@ def test_a_step_may_take_several_passes_and_a_batch_several_parts(model, tmp_pat
     assert model.save("mine", runs_dir=tmp_path).status().step == 10
     with refused("step must be a whole number from 0; found -1"):
         model.loss(batch, step=-1)
-
-
-def test_the_losses_of_a_steps_parts_are_averaged_in_the_records(tmp_path):
-    from outcomes import metrics
-
-    model = new_model("training.log_every=1")
-    one, two = (next(model.batches(number)) for number in (0, 1))
-    losses = [model.loss(half, step=0, part=part).item() for part, half in enumerate((one, two))]
-    logged = [line["loss"] for line in metrics(model.save("mine", runs_dir=tmp_path))[:1]]
-    assert logged == [pytest.approx(sum(losses) / 2)]

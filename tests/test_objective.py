@@ -7,8 +7,7 @@ from models import first_batch, make_config
 from seq2attn.config import check_config
 from seq2attn.model.interface import Decoded
 from seq2attn.parts import LOSSES
-from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import token_accuracy
+from seq2attn.training.step import learning_rate, token_accuracy
 
 V = 8
 

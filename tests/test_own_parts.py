@@ -44,7 +44,7 @@ class Odd(Score):
 PART = """\
 from seq2attn.errors import Seq2AttnError
 from seq2attn import register
-from seq2attn.model.windows import Window, View
+from seq2attn.model.normalisers import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
 from seq2attn.model.encoder import InitialState, RecurrentEncoder

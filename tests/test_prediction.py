@@ -36,11 +36,10 @@ def test_greedy_decoding_by_hand():
     source = torch.tensor([[3, 4], [5, 0], [6, 7]])
     decoding = greedy_decode(model, source, torch.tensor([2, 1, 2]), max_steps=4, keep_weights=True)
     assert decoding.tokens[:, 0].tolist() == [[7, 8, 2, 2], [2, 2, 2, 2], [4, 4, 4, 2]]
-    outputs = [output for (output,) in decoding.outputs()]
-    assert [output.tokens for output in outputs] == [[7, 8], [], [4, 4, 4]]
-    assert all(output.finished for output in outputs)
+    outputs = [decoding.output(row, 0) for row in range(3)]
+    assert [ids for ids, _ in outputs] == [[7, 8, EOS], [EOS], [4, 4, 4, EOS]]
     assert decoding.weights[:, 0].tolist() == [[[1, 0], [0, 1], [0, 1], [0, 1]]] * 3
-    assert outputs[0].weights.tolist() == [[1, 0], [0, 1], [0, 1]]  # with that of its <eos>
+    assert outputs[0][1].tolist() == [[1, 0], [0, 1], [0, 1]]  # with that of its <eos>
     # what was emitted is what is fed back, from <sos> on
     assert model.fed == [[SOS] * 3, [7, EOS, 4], [8, EOS, 4], [EOS, EOS, 4]]
 

@@ -10,7 +10,7 @@ from models import CPU, assert_close
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
-from seq2attn.model.losses import CrossEntropy
+from seq2attn.model.interface import CrossEntropy
 
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 

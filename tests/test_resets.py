@@ -6,7 +6,7 @@ from models import CPU, SIX_STEPS, first_batch, make_config
 
 from seq2attn.build import build_model
 from seq2attn.data.batches import generator
-from seq2attn.model.resets import draw_resets
+from seq2attn.model.cells import draw_resets
 from seq2attn.training import step as training_step
 from seq2attn.training.step import TrainingStep
 

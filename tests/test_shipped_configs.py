@@ -30,7 +30,7 @@ def test_it_trains(path, tmp_path):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     step = TrainingStep(model, config, CPU)
     batch = next(build_training_data(config, CPU, task).batches())
-    step.gradients(step.losses(step.forward(batch, 0), batch).total)
+    step.gradients(step.losses(step.forward(batch, 0), batch)["loss"])
     step.update(0.01)
     for parameter, old in zip(model.parameters(), before, strict=True):
         assert parameter.isfinite().all()

@@ -1,4 +1,3 @@
-import io
 import json
 import math
 import os
@@ -13,12 +12,10 @@ import yaml
 from inline import HANDLERS
 from models import CPU
 from outcomes import accumulated, events, metrics, same_outcome, weights
-from PIL import Image
 from refusal import refused
 
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
-from seq2attn.display.signs import weight_colour
 from seq2attn.inference.trained_model import load_run
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -26,8 +23,8 @@ from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, read_attention
 from seq2attn.training import loop as trainer_module
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.schedule import learning_rate, snapshot_steps
 from seq2attn.training.signals import stop_on_signals
+from seq2attn.training.step import learning_rate, snapshot_steps
 
 STEPS = 10  # evaluations, each with a checkpoint, after steps 4, 8 and 10
 TINY = """
@@ -102,11 +99,6 @@ def send(number):
     return lambda: os.kill(os.getpid(), number)
 
 
-def pictures(run):
-    """The steps and images of the first string."""
-    return events(run)[f"maps/1 {read_attention(run)[0][1][0].source}"]
-
-
 def step_of(run, which):
     return load_checkpoint(run.checkpoint(which)).state["step"]
 
@@ -172,26 +164,6 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
     speeds = accumulated(reference).Scalars("train/tokens_per_second")
     assert [event.step for event in speeds] == list(range(1, STEPS + 1))
     assert all(0 < event.value < math.inf for event in speeds)
-
-
-def test_attention_images_are_recorded(often_watched):
-    assert [step for step, _ in pictures(often_watched)] == [0, 1, *range(2, 11, 2)]
-    maps = {step: maps[0].weights for step, maps in read_attention(often_watched)}
-    for step, picture in pictures(often_watched):
-        image = Image.open(io.BytesIO(picture))
-        assert image.format == "PNG"
-        weights = maps[step]
-        rows = image.height // (len(weights) + 1)
-        columns = image.width // (len(weights[0]) + 1)
-        ink = image.convert("L").point(lambda grey: 255 * (grey < 128))
-        for place, inked in ((0, 0), False), ((1, 0), True), ((0, 1), True):  # letters
-            left, top = place[0] * columns, place[1] * rows
-            letter = ink.crop((left, top, left + columns, top + rows))
-            assert bool(letter.getbbox()) == inked
-        for row, line in enumerate(weights):
-            for column, weight in enumerate(line):
-                pixel = image.getpixel(((column + 1) * columns + 1, (row + 1) * rows + 1))
-                assert pixel == pytest.approx(weight_colour(weight), abs=2)
 
 
 def test_attention_maps_are_recorded(often_watched):

@@ -300,7 +300,7 @@ class Textbook:
         if name == "key_value":
             score = query @ key / math.sqrt(len(key))
         elif name == "cosine":
-            strength = self.tensors.get(f"{prefix}log_strength", torch.zeros(())).exp()
+            strength = self.tensors[f"{prefix}log_strength"].exp()
             score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
         else:
             mapped = self._layer(f"{prefix}map", h) if "general" in name else h

@@ -14,8 +14,8 @@ from torch import Tensor
 from seq2attn.analysis import Analysis, column
 from seq2attn.data.batches import generator
 from seq2attn.inference.evaluation import attention_entropy
+from seq2attn.model.normalisers import LocalM, LocalP, View
 from seq2attn.model.scores import Dot, Score
-from seq2attn.model.windows import LocalM, LocalP, View
 from seq2attn.parts import SCORES
 
 BLOCK = 2**20  # numbers drawn at once

@@ -19,9 +19,8 @@ from seq2attn.data.batches import valid_mask
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Normaliser
-from seq2attn.model.points import At, Point, points_of
+from seq2attn.model.points import At, Point, Rank, hooked_places, points_of
 
 STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep

@@ -19,7 +19,7 @@ from seq2attn.contract.tasks import DRAWN, LOSS_RULES, TASK_RULES, check_example
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.findings.engine import Found, Rule, Rules, first
-from seq2attn.model.losses import Loss
+from seq2attn.model.interface import Loss
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
 from seq2attn.text import error_text, line_of

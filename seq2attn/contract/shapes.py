@@ -10,9 +10,8 @@ from seq2attn.contract.subject import B, L, Subject
 from seq2attn.findings.engine import Found
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep
-from seq2attn.model.normalisers import Normaliser
+from seq2attn.model.normalisers import Normaliser, Window
 from seq2attn.model.scores import Score
-from seq2attn.model.windows import Window
 
 Results = Iterator[tuple[str, Any, tuple[int, ...] | str]]
 """names of results, the results, and the shapes that they must have; of a state, first how many

@@ -19,8 +19,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.interface import Decoded
-from seq2attn.model.losses import Loss
+from seq2attn.model.interface import Decoded, Loss
 
 DRAWN = 8  # examples of each length
 CPU = torch.device("cpu")

@@ -60,13 +60,6 @@ class TrainingData:
                 row = (number - first) * self.batch_size
                 yield drawn.select(slice(row, row + self.batch_size))
 
-    @property
-    def largest_batch(self) -> tuple[int, int, int]:
-        """Strings of a batch, and the most symbols of a source and of a target: rows, S, T."""
-        longest = self.task.max_length
-        strings = len(self.task.training_set or ()) or self.batch_size
-        return min(strings, self.batch_size), longest, self.task.target_length(longest)
-
     def _draw(self, block: int, count: int) -> Batch:
         """Draw the `count` examples of the block of this number, each batch of them with its
         longest sources first.

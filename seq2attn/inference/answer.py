@@ -1,15 +1,22 @@
-"""The answer of a trained model: the output for one string, with its attention."""
+"""What a trained model returns: answers, each the output for one string with its attention; and
+caches of what it computed.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
+from seq2attn.model.interface import Model, at_least_float32
+from seq2attn.model.points import At, Hook, Place, Point, by_row, places, row_axis
 from seq2attn.results.answers import AttentionMap
 from seq2attn.text import quoted
 
@@ -182,3 +189,171 @@ class PatchMap:
         ax.set(xlabel="ln p lost at", ylabel="patched at")
         ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
         return ax
+
+
+# ---- a look inside: what a model computes while it decodes, kept by hooks ----
+
+
+class Visit(NamedTuple):
+    """What a model computed at one point in one call, for B strings and L positions."""
+
+    point: Point
+    strings: Tensor
+    """(B,) their indices"""
+    positions: range
+    rows: NDArray[Any]
+    """(B, L, ...)"""
+
+
+class Cache(dict[str, NDArray[Any]]):
+    """What a model computed for one string, or for several, by name.
+
+    `names()` has the axes of each array: `step` is a position of the output, `source` one of the
+    source, `width` the numbers of a vector, `head`, `layer`, `gate` and `tensor` what there are
+    several of, `symbol` those of `model.task.target_vocabulary`. Arrays of several strings begin
+    with the axis `string`; past the end of a string, they are nan (False in `attention.allowed`),
+    and `lengths` has the ends.
+
+    encoder.states: those of the top layer; in a bidirectional encoder, the forward half beside the
+        backward half.
+    decoder.state: what each step reads from the one before; row 0 is the initial state. Of an LSTM
+        h, then c; of several layers the bottom one first.
+    decoder.gates: r, z, n of a GRU; i, f, g, o of an LSTM; the bottom layer's first.
+    attention.query, attention.keys: what the score function compares.
+    attention.allowed: the keys that may be attended to.
+    attention.scores: what the score function returns.
+    attention.logits: what the normaliser gets.
+    attention.normalised: its weights, before a window's factor or a history changes them.
+    attention.weights: the weights of the context; of `hard_monotonic`, those of the answer.
+    attention.context: the weighted mean of the values.
+    attention.transition: of `hard_monotonic`, the weights that its attention computes.
+    logits: the scores of the symbols, before their softmax.
+
+    A Transformer has encoder.states, attention.* of each layer's attention to the source, and
+    logits.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        axes: Mapping[str, tuple[str, ...]],
+        lengths: Mapping[str, Any],
+    ) -> None:
+        """Keep the arrays.
+
+        arrays, axes: name of a quantity -> its array, and what each dimension of that counts.
+        lengths: as the attribute says.
+        """
+        super().__init__(arrays)
+        self._axes = axes
+        self.lengths = lengths
+        """`step` and `source`: how many there are; of several strings, an array with a number for
+        each"""
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names that this model has, each with the axes of its array."""
+        return dict(self._axes)
+
+    def string(self, index: int) -> Cache:
+        """Return the cache of one of several strings: arrays without the axis `string`, and without
+        steps and source positions past its ends.
+        """
+        lengths = {axis: ends[index] for axis, ends in self.lengths.items()}
+        axes = {name: axes[1:] for name, axes in self._axes.items()}
+        arrays = {}
+        for name, array in self.items():
+            ends = [lengths.get(axis) for axis in axes[name]]  # None: the whole of another axis
+            arrays[name] = array[index][*map(slice, ends)]
+        return Cache(arrays, axes, lengths)
+
+    def __repr__(self) -> str:
+        return f"Cache({self.names()})"
+
+    def __missing__(self, name: object) -> NDArray[Any]:
+        raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")
+
+
+class Collector:
+    """Keeps what a model computes for strings, in the context of
+    `hooked_places(collector.hooks, Rank.CACHE)`: its hooks keep each value that passes a point, and
+    `cache` joins them.
+
+    Points without axes, those that no value passes, and the encoder's single steps are left out.
+    Points that share a name, such as those of heads, become one array.
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Make the hooks that keep what passes the points of `model`."""
+        self._points: dict[str, list[Point]] = {}  # name -> those that share it
+        self._visits: dict[str, list[Visit]] = defaultdict(list)  # by name
+        self.hooks: list[tuple[Place, Hook]] = []
+        for name, group in places(model).items():
+            axes = group[0].point.axes
+            # an encoder's points without `source` are passed once for each step of its cells
+            if axes and ("source" in axes or not name.startswith("encoder.")):
+                self._points[name] = [place.point for place in group]
+                self.hooks += [(place, self._keep) for place in group]
+
+    def _keep(self, value: Tensor, at: At) -> None:
+        """Keep a value (B, ...) that passes a point. The hook of each of them."""
+        rows = at_least_float32(by_row(at.axes, value)).cpu().numpy()
+        self._visits[at.name].append(Visit(at.point, at.strings, at.positions, rows))
+
+    def cache(self, answers: Sequence[Answer]) -> Cache:
+        """Return the cache of all strings.
+
+        answers: those to the strings, by their indices; they say where each string's steps and
+            source positions end in the arrays.
+        """
+        steps = np.array([len(answer.output_symbols) for answer in answers])
+        sources = np.array([len(answer.source_symbols) for answer in answers])
+        arrays, axes = {}, {}
+        for name, points in self._points.items():
+            if name not in self._visits:  # no value has passed the points of this name
+                continue
+            own = points[0].axes  # those of one point are those of all
+            counted = row_axis(own)  # what rows are: `step` or `source`
+            # where several points share the name, an axis tells them apart, such as `head`
+            each = [points[0].each or "point"] if len(points) > 1 else []
+            axes[name] = ("string", counted, *each, *[axis for axis in own if axis != counted])
+
+            array = _joined(name, self._visits[name], points, len(answers))
+            # A batch goes on until the longest of its outputs has ended. (Its sources have one
+            # length, so rows of `source` have nothing behind their ends.)
+            if counted == "step":
+                array[np.arange(array.shape[1]) >= steps[:, None]] = _blank(array)
+            arrays[name] = array if each else array[:, :, 0]
+        return Cache(arrays, axes, {"step": steps, "source": sources})
+
+
+def _joined(
+    name: str, visits: Sequence[Visit], points: Sequence[Point], count: int
+) -> NDArray[Any]:
+    """Return all that was computed at some points for `count` strings as one array (count,
+    positions, points, ...): along each axis as long as the longest visit, and blank (`_blank`)
+    where a string has no value.
+
+    name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
+    """
+    positions = max(visit.positions.stop for visit in visits)
+    longest = np.max([visit.rows.shape[2:] for visit in visits], axis=0).astype(int)
+    first = visits[0].rows
+    array = np.full((count, positions, len(points), *longest), _blank(first), first.dtype)
+    for visit in visits:
+        here = slice(visit.positions.start, visit.positions.stop)
+        # along every other axis as much as the visit has
+        sizes = map(slice, visit.rows.shape[2:])
+        region: Any = (visit.strings.numpy(), here, points.index(visit.point), *sizes)
+        if array.dtype.kind == "f" and not np.isnan(array[region]).all():
+            raise Seq2AttnError(
+                f"{name} is passed several times at position {here.start}, and a cache keeps one "
+                "value",
+                hint="Give each of them a point of its own, or the axes step and source.",
+            )
+        array[region] = visit.rows
+    return array
+
+
+def _blank(array: NDArray[Any]) -> float | bool:
+    """Return what stands where a string has no value: nan, or False in `attention.allowed`."""
+    return np.nan if array.dtype.kind == "f" else False

@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,21 +15,6 @@ from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError, is_number, need_count
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.text import quoted
-
-
-class Output(NamedTuple):
-    """One output for one source."""
-
-    tokens: list[int]
-    """the emitted ids before the `<eos>`"""
-    finished: bool
-    """True if the model emitted `<eos>`"""
-    weights: Tensor | None
-    """(T, S) of the tokens and the `<eos>`"""
-    log_probability: float
-    """of a beam search: ln P(Y|X), nats"""
-    score: float
-    """of a beam search: what hypotheses are ranked by"""
 
 
 @dataclass(frozen=True)
@@ -49,26 +34,14 @@ class Decoding:
     """(B, K) of a beam search, what hypotheses are ranked by, in descending order; nan of greedy
     decoding"""
 
-    def outputs(self) -> Iterator[list[Output]]:
-        """Yield for each source a list of those of its K outputs that exist, best first."""
-        log_probabilities = self.log_probabilities.tolist()
-        scores = self.scores.tolist()
-        for row, hypotheses in enumerate(self.tokens.tolist()):
-            outputs = []
-            for rank, tokens in enumerate(hypotheses):
-                log_probability = log_probabilities[row][rank]
-                if log_probability == -math.inf:  # does not exist (that of greedy decoding is nan)
-                    continue
-                finished = EOS in tokens
-                length = tokens.index(EOS) if finished else len(tokens)
-                weights = None
-                if self.weights is not None:
-                    # (T, S), the row of the <eos> included
-                    weights = self.weights[row, rank, : length + finished]
-                outputs.append(
-                    Output(tokens[:length], finished, weights, log_probability, scores[row][rank])
-                )
-            yield outputs
+    def output(self, row: int, rank: int) -> tuple[list[int], Tensor | None]:
+        """Return one of the outputs for one source: its ids, up to the `<eos>`, which it lacks if
+        it was cut off; and the weights (T, S) at these steps.
+        """
+        ids = self.tokens[row, rank].tolist()
+        if EOS in ids:
+            ids = ids[: ids.index(EOS) + 1]
+        return ids, None if self.weights is None else self.weights[row, rank, : len(ids)]
 
 
 @contextlib.contextmanager
@@ -100,9 +73,8 @@ def greedy_decode(
     emitted `<eos>`, at most `max_steps` times. Returns a `Decoding` with one output per source.
 
     source (B, S) ids, right-padded; lengths (B,). keep_weights: return the attention weights, too.
-    write: step, from 0 -> the id that all rows emit there in place of the likeliest.
-
-    Raises `Seq2AttnError` if logits are nan in a row that has not ended.
+    write: step, from 0 -> the id that all rows emit there in place of the likeliest. Raises
+    `Seq2AttnError` if logits are nan in a row that has not ended.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)

@@ -1,7 +1,7 @@
 """Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -14,9 +14,9 @@ from seq2attn.data.batches import Batch, generator
 from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
-from seq2attn.inference.answer import Answer
+from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import of_strings
+from seq2attn.model.points import of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.answers import PairAnswer, align
 from seq2attn.results.evaluation import Evaluation
@@ -53,18 +53,25 @@ def evaluate(
 
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)  # metric -> its sum over the strings
-        first = 0  # the number of the next string
-        for batch in _batches(predictor, family, length, samples, seed):
-            numbers = range(first, first + len(batch.source))
-            first = numbers.stop
+        for numbers, batch in _batches(predictor, family, length, samples, seed):
+            # Greedy decoding stops at the length of the longest target: an output that goes on is
+            # wrong. But errors are shown whole, and with a beam a shorter hypothesis may still
+            # overtake a longer one.
+            to_end = errors or predictor.search is not None
             with of_strings(numbers):  # tells hooks which strings these are
-                metrics, _ = _measure(predictor, batch)
+                decoding = predictor.decode(
+                    batch.source,
+                    batch.source_lengths,
+                    max_steps=None if to_end else batch.decoder_output.size(1),
+                )
+                metrics, _ = _measure(predictor, batch, decoding.tokens[:, 0])
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
             if errors:
-                is_wrong = ~metrics["exact_match"]
-                mistaken = is_wrong.nonzero().flatten().tolist()  # rows of the batch
-                wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
+                pairs = _texts(predictor.task, batch, length)
+                answers = _compare(predictor, pairs, batch, decoding)
+                is_right = metrics["exact_match"].tolist()
+                wrong += [one for one, right in zip(answers, is_right, strict=True) if not right]
 
         means = {name: total / samples for name, total in totals.items()}
         rows += rows_of(
@@ -164,7 +171,7 @@ def _measure_pairs(
     loss = symbols = 0.0  # of all pairs: the sum over their symbols, and how many these are
 
     lengths = [len(task.source_vocabulary.encode(source)) for source, _ in pairs]
-    for indices in predictor.decoded_together(lengths, all_steps=True):
+    for indices in predictor.decoded_together(lengths):
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
 
@@ -177,9 +184,8 @@ def _measure_pairs(
         loss += float(losses.double().sum())
         symbols += int(batch.decoder_lengths.sum())  # with each <eos>, as the losses
 
-        sources = [source for source, _ in chosen]
-        decoded = predictor.answers(sources, batch.source, decoding)
-        for index, answer in zip(indices, _compare(task, chosen, decoded), strict=True):
+        compared = _compare(predictor, chosen, batch, decoding)
+        for index, answer in zip(indices, compared, strict=True):
             answers[index] = answer
             # by the text, not by ids: `<unk>` is no symbol, but may have copied one
             metrics["exact_match"][index] = answer.is_right
@@ -213,11 +219,12 @@ def _batches(
     length: int,
     samples: int,
     seed: int | str,
-) -> Iterator[Batch]:
-    """Yield `samples` examples of one family and length in batches on the predictor's device. They
-    are drawn in blocks, so that a larger sample begins with the examples of a smaller one.
+) -> Iterator[tuple[range, Batch]]:
+    """Yield `samples` examples of one family and length in batches on the predictor's device, each
+    with the numbers of its examples. They are drawn in blocks, so that a larger sample begins with
+    the examples of a smaller one.
     """
-    rows = predictor.rows_at_once(length, all_steps=True)  # of a batch, which is part of a block
+    rows = predictor.rows_at_once(length)  # of a batch, which is part of a block
     # of a block: it does not depend on `samples`, since blocks are drawn whole
     block = max(1, min(BLOCK, CELLS // length))
 
@@ -231,7 +238,8 @@ def _batches(
         drawn = predictor.batch(examples).select(slice(samples - first))
 
         for start in range(0, len(drawn.source), rows):
-            yield drawn.select(slice(start, start + rows)).to(predictor.device)
+            batch = drawn.select(slice(start, start + rows)).to(predictor.device)
+            yield range(first + start, first + start + len(batch.source)), batch
 
 
 # ---- metrics of each string ----
@@ -240,27 +248,20 @@ def _batches(
 def _measure(
     predictor: Predictor,
     batch: Batch,
-    outputs: Tensor | None = None,
+    outputs: Tensor,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
     Exact match is of the whole output; the others are means over the characters of the right one.
     Losses are -ln p of symbols under teacher forcing, in nats, that of `<eos>` included.
 
-    outputs: (B, T) ids that the model has written, if they are known already; None: decode.
+    outputs: (B, T) ids that the model has written.
     """
     targets = batch.decoder_output  # (B, L) characters, <eos>, padding
     is_character = targets > EOS  # neither <eos> nor padding
     is_padding = targets == PAD
 
     forced, losses = predictor.forced(batch)
-    if outputs is None:
-        # Greedy decoding stops at the length of the longest target: an output that goes on is
-        # wrong. With a beam (None: to the end), a shorter hypothesis may still overtake a longer
-        # one.
-        steps = targets.size(1) if predictor.search is None else None
-        decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
-        outputs = decoding.tokens[:, 0]
     # how many columns outputs lack; if it is below 0, `pad` cuts off so many
     missing = targets.size(1) - outputs.size(1)
     is_right = F.pad(outputs, (0, missing), value=PAD) == targets  # (B, L)
@@ -290,40 +291,24 @@ def attention_entropy(weights: Tensor) -> Tensor:
 # ---- answers beside the right ones ----
 
 
-def _wrong_answers(
-    predictor: Predictor,
-    batch: Batch,
-    rows: Sequence[int],
-    numbers: Sequence[int],
-    length: int,
-) -> Iterator[PairAnswer]:
-    """Yield the answers to these rows of a batch of sources of `length` symbols, beside the right
-    ones. They are decoded once more, this time to the end: `_measure` may have cut them off at the
-    length of the longest target.
-
-    numbers: the index of each row of the batch among all strings, which hooks are told.
-    """
-    read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
+def _texts(task: Task, batch: Batch, length: int) -> list[Pair]:
+    """Return the sources of `length` symbols of a batch, and their targets, as texts."""
     pairs = []
-    for row in rows:
-        target = batch.decoder_output[row].tolist()
-        source = batch.source[row, :length].tolist()
+    for source, target in zip(batch.source.tolist(), batch.decoder_output.tolist(), strict=True):
         right = target[: target.index(EOS)]
-        pairs.append((read.decode(source), write.decode(right)))
-
-    sources = [predictor.read(source) for source, _ in pairs]
-    answers = predictor.answer(sources, [numbers[row] for row in rows])
-    return _compare(predictor.task, pairs, answers)
+        text = task.source_vocabulary.decode(source[:length])
+        pairs.append((text, task.target_vocabulary.decode(right)))
+    return pairs
 
 
 def _compare(
-    task: Task,
-    pairs: Iterable[Pair],
-    answers: Iterable[Answer],
+    predictor: Predictor, pairs: Sequence[Pair], batch: Batch, decoding: Decoding
 ) -> Iterator[PairAnswer]:
-    """Yield the answers to the sources of pairs beside their targets, the right answers, with the
-    edits that turn these into the model's.
+    """Yield the model's answers to the sources of pairs, the rows of a batch, beside their targets,
+    the right answers, with the edits that turn these into the model's.
     """
+    task = predictor.task
+    answers = predictor.answers([source for source, _ in pairs], batch.source, decoding)
     write = task.target_vocabulary
     for (source, target), answer in zip(pairs, answers, strict=True):
         symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>

@@ -1,7 +1,8 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,35 +11,31 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2attn.data.batches import Batch, Examples, encoder_input, make_batch, pad_pairs, pad_rows
+from seq2attn.data.batches import Batch, EncodedPair, Examples, make_batch, pad_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.answer import Answer, Hypothesis
-from seq2attn.inference.cache import Cache, Collector
+from seq2attn.inference.answer import Answer, Cache, Collector, Hypothesis
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
-    Ensemble,
-    Output,
     beam_decode,
     greedy_decode,
     measuring,
 )
-from seq2attn.model.hooks import Rank, hooked_places, of_strings
 from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import LONGEST
 from seq2attn.registry import composed
 from seq2attn.text import quoted
 
 MAX_ROWS = 1024  # strings decoded together
-# Source tokens decoded together, except for a single string; self-attention needs memory for the
-# square of a length.
-MAX_TOKENS, MAX_TOKENS_OF_SELF_ATTENTION = 2**17, 2**13
-MAX_WEIGHTS = 2**24  # attention weights computed together, except for a single string: 64 MiB
+# Attention weights computed together, L x S for each string, except for a single string: 16 MiB of
+# each head.
+MAX_WEIGHTS = 2**22
 # Source symbols that are decoded before the first of their outputs is returned.
 BLOCK, BLOCK_WITH_WEIGHTS = 2**16, 2**11
 # Symbols of a source whose attention is kept: the map grows with the square.
@@ -113,7 +110,7 @@ class Predictor:
         limit = BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         first = 0
         for block in _blocks(map(self.read, texts), limit):
-            yield from self.answer(block, range(first, first + len(block)), keep_weights)
+            yield from self.answer(block, first, keep_weights)
             first += len(block)
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
@@ -121,70 +118,47 @@ class Predictor:
         collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
         with hooked_places(collector.hooks, Rank.CACHE):
-            answers = self.answer(sources, range(len(sources)), True, collector)
+            answers = self.answer(sources, 0, True)
         return answers, collector.cache(answers)
 
-    def answer(
-        self,
-        sources: Sequence[Source],
-        numbers: Sequence[int],
-        keep_weights: bool = False,
-        collector: Collector | None = None,
-    ) -> list[Answer]:
+    def answer(self, sources: Sequence[Source], first: int, keep_weights: bool) -> list[Answer]:
         """Return the answers to the sources, in their order. Raises as `decode` does.
 
-        numbers: the index of each source among all strings of the caller, which hooks are told.
-        keep_weights: as for `predict`. collector: learns which sources were decoded together.
+        first: the index of the first source among all strings of the caller, by which hooks are
+            told which strings these are. keep_weights: as for `predict`.
         """
         answers: dict[int, Answer] = {}
 
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
             texts = [sources[index][0] for index in indices]
-            rows = [sources[index][1] for index in indices]
-
-            ids, lengths = pad_rows(rows, self.device)  # (B, S) and (B,)
-            source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
-            source = self._pad(source)  # as far as `changes` ask for padding
-            with of_strings(numbers[index] for index in indices):
-                decoding = self.decode(source, lengths, keep_weights=keep_weights)
-
-            decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
+            pairs: list[EncodedPair] = [(sources[index][1], []) for index in indices]  # no targets
+            batch = self.batch(pad_pairs(pairs, self.device))
+            ids = batch.source
+            with of_strings(first + index for index in indices):
+                decoding = self.decode(ids, batch.source_lengths, keep_weights=keep_weights)
+            decoded = self.answers(texts, ids, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
-            if collector is not None:
-                collector.end_batch(indices)
         return [answers[index] for index in sorted(answers)]
 
-    def decoded_together(
-        self, lengths: Sequence[int], *, all_steps: bool = False
-    ) -> Iterator[list[int]]:
+    def decoded_together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yield groups of sources to decode together, by their indices: at most `rows_at_once`, all
         of one length, the shortest first.
 
-        lengths: of all sources, in symbols. all_steps: as for `rows_at_once`.
+        lengths: of all sources, in symbols.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
 
         for length, group in itertools.groupby(order, key=lengths.__getitem__):
             indices = list(group)
-            rows = self.rows_at_once(length, all_steps=all_steps)
+            rows = self.rows_at_once(length)
             for start in range(0, len(indices), rows):
                 yield indices[start : start + rows]
 
-    def rows_at_once(self, length: int, *, all_steps: bool = False) -> int:
+    def rows_at_once(self, length: int) -> int:
         """Return how many sources of `length` symbols to decode together, at least 1: as many as
         the limits at the top of this file allow, which bound memory.
-
-        all_steps: True if all steps are computed at once, with their attention weights.
         """
-        attends_to_itself = any(
-            isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules()
-        )
-        tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
-
-        rows = min(MAX_ROWS, tokens // (length + 1))  # 1: `<eos>`
-        if all_steps:
-            # of weights, L x S each, L about as long as S
-            rows = min(rows, MAX_WEIGHTS // length**2)
+        rows = min(MAX_ROWS, MAX_WEIGHTS // length**2)  # L is about as long as S
         if self.search is not None:  # each source has a row for each hypothesis
             rows //= self.search.width
         return max(1, rows)
@@ -192,10 +166,8 @@ class Predictor:
     def batch(self, examples: Examples) -> Batch:
         """Return the examples as the model takes them, with the padding of `changes`."""
         batch = make_batch(examples, source_eos=self.source_eos)
-        return replace(batch, source=self._pad(batch.source))
-
-    def _pad(self, source: Tensor) -> Tensor:
-        return F.pad(source, (0, self.changes.padding), value=PAD)
+        source = F.pad(batch.source, (0, self.changes.padding), value=PAD)
+        return replace(batch, source=source)
 
     def decode(
         self,
@@ -255,7 +227,7 @@ class Predictor:
         outputs = [answer.output_ids for answer in answers]
         found = np.full((len(answers), max(map(len, outputs))), np.nan)
 
-        for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
+        for indices in self.decoded_together(list(map(len, sources))):
             pairs = []
             for index in indices:
                 target = [id_ for id_ in outputs[index] if id_ != EOS]  # `batch` appends one
@@ -285,50 +257,63 @@ class Predictor:
         outputs for them. keep_weights: True to give the answers its attention weights, if it has
         any.
         """
-        read, write = self.task.source_vocabulary, self.task.target_vocabulary
+        # all at once: reading a row at a time would wait for a GPU each time
+        source, decoding = source.cpu(), replace(decoding, tokens=decoding.tokens.cpu())
         answers = []
-        for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
+        for row, text in enumerate(texts):
+            asked = text, source[row], decoding, row
             hypotheses = []
-            for output in outputs if self.search else ():  # only a beam search has hypotheses
-                written = write.text(self._symbols(text, output))
-                hypotheses.append(
-                    Hypothesis(written, output.log_probability, output.score, output.finished)
-                )
-
-            best = outputs[0]
-            symbols = self._symbols(text, best)
-            best_text = write.text(symbols)  # before the <eos> is added
-            emitted = best.tokens
-            if best.finished:
-                symbols.append(write.tokens[EOS])
-                emitted = [*emitted, EOS]
-            weights = best.weights if keep_weights else None
-
-            answer = Answer(
-                text,
-                best_text,
-                best.finished,
-                source_symbols=tuple(read.tokens[index] for index in ids),
-                output_symbols=tuple(symbols),
-                output_ids=tuple(emitted),
-                # a copy: a view would keep those of all B texts
-                weights=None if weights is None else weights.cpu().numpy().copy(),
-                hypotheses=tuple(hypotheses),
-                task=self.task,
-            )
-            answers.append(answer)
+            for rank, log_probability in enumerate(decoding.log_probabilities[row].tolist()):
+                # it exists, and is not the one output of greedy decoding, whose number is nan
+                if log_probability > -math.inf:
+                    one = self._answer(*asked, rank)
+                    score = float(decoding.scores[row, rank])
+                    hypothesis = Hypothesis(one.output, log_probability, score, one.finished)
+                    hypotheses.append(hypothesis)
+            best = self._answer(*asked, 0, keep_weights)
+            answers.append(replace(best, hypotheses=tuple(hypotheses)))
         return answers
 
-    def _symbols(self, text: str, output: Output) -> list[str]:
-        """Return the symbols of an output, without `<eos>`. text: the source.
+    def _answer(
+        self,
+        text: str,
+        source: Tensor,
+        decoding: Decoding,
+        row: int,
+        rank: int,
+        keep_weights: bool = False,
+    ) -> Answer:
+        """Return one of the outputs for a text, that of `rank`, from 0, as an answer.
+
+        source: (S,) the text's ids. row: that of the text in the decoding. keep_weights: as for
+        `answers`.
+        """
+        read, write = self.task.source_vocabulary, self.task.target_vocabulary
+        ids, weights = decoding.output(row, rank)
+        symbols = self._symbols(text, ids, weights)
+        finished = EOS in ids
+        return Answer(
+            text,
+            write.text(symbols[:-1] if finished else symbols),
+            finished,
+            source_symbols=tuple(read.tokens[index] for index in source.tolist()),
+            output_symbols=tuple(symbols),
+            output_ids=tuple(ids),
+            # a copy: a view would keep those of all texts
+            weights=weights.cpu().numpy().copy() if keep_weights and weights is not None else None,
+            task=self.task,
+        )
+
+    def _symbols(self, text: str, ids: Sequence[int], weights: Tensor | None) -> list[str]:
+        """Return the symbols of an output. text: the source. weights: (T, S).
 
         In a model that copies, `<unk>` stands for a symbol of `text` that has no id of its own,
         since the vocabulary of the source or of the target lacks it: of several, the one with the
         largest weight at that step.
         """
         vocabulary = self.task.target_vocabulary
-        symbols = [vocabulary.tokens[token] for token in output.tokens]
-        if not self._copies or output.weights is None or UNK not in output.tokens:
+        symbols = [vocabulary.tokens[token] for token in ids]
+        if not self._copies or weights is None or UNK not in ids:
             return symbols  # `<unk>` stays where no weights say what it copies
         source = self.task.source_vocabulary
         read, _ = source.split(text)  # its symbols, without features
@@ -336,30 +321,12 @@ class Predictor:
         # the positions of what `<unk>` may stand for
         lacking = [position for position, symbol in enumerate(read) if symbol not in known]
 
-        for step, token in enumerate(output.tokens):
+        for step, token in enumerate(ids):
             if token == UNK and lacking:
-                likeliest = int(output.weights[step, lacking].argmax())
+                likeliest = int(weights[step, lacking].argmax())
                 symbols[step] = read[lacking[likeliest]]
 
         return symbols
-
-
-# ---- several models ----
-
-
-def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """Return one predictor that averages the probabilities of several, given by the names that a
-    message calls them. Raises `Seq2AttnError` if they cannot decode together.
-    """
-    (first, reference), *others = predictors.items()
-    for name, predictor in others:
-        if symbols_of(predictor) != symbols_of(reference):
-            raise Seq2AttnError(
-                f"{first} and {name} cannot form an ensemble: they read or write different symbols",
-                hint="Train them on the same task and data, with the same model.source_eos.",
-            )
-    models = [predictor.model for predictor in predictors.values()]
-    return replace(reference, model=Ensemble(models))
 
 
 def symbols_of(predictor: Predictor) -> tuple[Any, ...]:

@@ -16,12 +16,11 @@ from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
-from seq2attn.inference.answer import PatchMap
-from seq2attn.inference.cache import Cache
+from seq2attn.inference.answer import Cache, PatchMap
 from seq2attn.inference.changes import Changes
-from seq2attn.inference.decoding import BeamSearch
+from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
-from seq2attn.inference.predictor import Predictor, ensemble
+from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.model.interface import Model
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
@@ -246,16 +245,16 @@ def patch_map(
     # N pairs of strings, all at once
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
-    rows = donors[quantity].astype(float)  # (N, rows, ...); bool, too, has no nan, which follows
+    rows = donors[quantity]  # (N, rows, ...)
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) how many rows both have
 
     unpatched = model.predictor.losses(answers)  # (N, T) -ln p of what the model wrote
     effects = []  # of each row (N, T): by how much it raises -ln p of the same symbols
     for index in range(ends.max()):
-        row = rows[:, index].copy()  # (N, ...)
-        row[index >= ends] = np.nan  # a row of nan patches nothing
-        patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
+        # (what is patched past an end of one of the two strings is left out below)
+        changes = Changes(patch={(quantity, index): rows[:, index]})
+        patched = replace(model.predictor, changes=changes)
         effects.append(patched.losses(answers) - unpatched)
 
     maps = []
@@ -309,6 +308,14 @@ def load_ensemble(
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]
-    # by path: runs in two folders may have one name
-    predictors = {str(model.run.path): model.predictor for model in models}
-    return replace(models[0], predictor=ensemble(predictors), ensemble=tuple(runs))
+    first = models[0]
+    for model in models:
+        if symbols_of(model.predictor) != symbols_of(first.predictor):
+            raise Seq2AttnError(
+                f"{first.run.path} and {model.run.path} cannot form an ensemble: they read or "
+                "write different symbols",
+                hint="Train them on the same task and data, with the same model.source_eos.",
+            )
+    module = Ensemble([model.module for model in models])
+    predictor = replace(first.predictor, model=module)
+    return replace(first, predictor=predictor, ensemble=tuple(runs))

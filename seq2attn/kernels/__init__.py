@@ -6,6 +6,6 @@ formulas do all the work.
 """
 
 from seq2attn.kernels.faster import faster_form, prefers_cpu
-from seq2attn.kernels.library import SWITCH, describe, why_slow
+from seq2attn.kernels.function import SWITCH, describe, why_slow
 
 __all__ = ["SWITCH", "describe", "faster_form", "prefers_cpu", "why_slow"]

@@ -14,11 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch, valid_mask
-from seq2attn.kernels.function import TYPES, gru
+from seq2attn.kernels.function import OFF, TYPES, gru, load
 from seq2attn.kernels.fused import FUSED, Place, fused, place_together
-from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.cells import GRU, LSTM, at_ends
+from seq2attn.model.cells import GRU, LSTM, Resets, at_ends
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Layer, RecurrentEncoder, flip, flip_index
 from seq2attn.model.histories import (
@@ -29,10 +28,9 @@ from seq2attn.model.histories import (
     Shift,
     ShiftByKey,
 )
-from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
-from seq2attn.model.resets import Resets
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 from seq2attn.torch_private import has_any_global_hook
 
@@ -104,24 +102,22 @@ def faster_form(model: Model) -> FasterForm | None:
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    first = next(model.parameters())
+    # one kind, or some are of another dtype or device, or parametrized
+    kind, *others = {(type(weight), weight.dtype, weight.device) for weight in model.parameters()}
+    weight_type, dtype, device = kind
     # kernels compute in float32 and float64; on mps they were never tried
-    if first.dtype not in TYPES or first.device.type == "mps":
+    if others or weight_type is not nn.Parameter or dtype not in TYPES or device.type == "mps":
         return None
-    for weight in model.parameters():
-        alike = weight.dtype == first.dtype and weight.device == first.device
-        if type(weight) is not nn.Parameter or not alike:  # such as a parametrized weight
-            return None
 
-    kernels = load(first.dtype)  # a text if there are none: why
+    kernels = load(dtype)  # a text if there are none: why
     places = list(_fused_parts(model))
     # what the C computes has a GRU, which can be fused: without places there is nothing for the C
     if kernels == OFF or not places:
         return None
     for place in places:
-        if isinstance(place.part, GRU):
-            place_together(place.part)  # for cuDNN; on a CPU nothing happens
-    if isinstance(kernels, str) or first.device.type != "cpu":  # no C: PyTorch's operations alone
+        if isinstance(place.fused, GRU):
+            place_together(place.fused)  # for cuDNN; on a CPU nothing happens
+    if isinstance(kernels, str) or device.type != "cpu":  # no C: PyTorch's operations alone
         return FasterForm(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
@@ -171,10 +167,9 @@ class FasterForm:
         """
         model = self.model
         lengths = batch.source_lengths
-        # PyTorch's products on several threads are then faster than the C, which has one
-        is_large = self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            if is_large or not (self.reads or self.decodes):  # all by the formulas
+            # PyTorch's products on several threads are faster than the C, which has one
+            if self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1:
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))  # (B, S)
@@ -284,7 +279,7 @@ def _fused_parts(model: nn.Module) -> Iterator[Place]:
             kind = type(part)
             fits = softmax_fits if kind is Softmax else kind in FUSED
             if fits and _is_as_written(part):
-                yield Place(owner, name, part, FUSED[kind](part))
+                yield Place(owner, name, FUSED[kind](part))
 
 
 def _is_known_encoder(encoder: Any) -> bool:
@@ -340,9 +335,8 @@ def _recurrence(
         tokens = torch.arange(tokens.numel()).view_as(tokens)
     else:
         table = embedding.weight  # (V, E)
-        if embedding.padding_idx is not None:  # as in PyTorch, this row gets no gradient
-            fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
-            table = torch.where(fixed, table.detach(), table)
+        if embedding.padding_idx is not None:  # by the module, which gives this row no gradient
+            table = embedding(torch.arange(len(table)))
 
     inputs: dict[str, Any] = dict(cell.named_parameters())
     inputs |= {"embedding": table, "tokens": tokens, "initial": initial}

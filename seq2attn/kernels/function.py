@@ -1,13 +1,26 @@
-"""The recurrence in C: its functions, called with tensors, and the differentiable function made of
+"""The recurrence in C: the library that `setup.py` compiled from the C beside this file when
+seq2attn was installed; its functions, called with tensors; and the differentiable function made of
 them.
 """
 
 import ctypes
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from seq2attn.errors import Seq2AttnError
+
+SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: the formulas alone
+OFF = f"{SWITCH} is off"
+FOLDER = Path(__file__).parent
+LIBRARY = FOLDER / "recurrence.so"
+WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not compile
 
 # The fields of the C's structure `Recurrence` in their order; recurrence.c describes each. They are
 # numbers and pointers of 8 bytes each. First sizes:
@@ -54,57 +67,113 @@ TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
 class Kernels:
-    """The recurrence on a CPU, for tensors of one dtype and one kind of processor.
-
-    `forward` and `backward` get sizes in the order of `SIZES`, and tensors in the order of `INPUTS`
-    and `RESULTS`, for `backward` followed by gradients; None stands for those that are not needed.
-    Only the tokens are checked: shapes and dtypes must fit, and tensors must be contiguous.
-    """
+    """The functions of the library for tensors of one dtype and one kind of processor."""
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
-        """Find the functions for a dtype and a kind of processor (`variant`) in the library: of
+        """Choose the functions for a dtype and a kind of processor (`variant`) in the library: of
         float32 and `avx2`, for example, `forward_float_avx2`.
 
         Raises OSError if the library was compiled with a structure `Recurrence` of another size,
-        and AttributeError if it lacks a function.
+        and AttributeError if it lacks the function that says so.
         """
         self.variant = variant
+        self._library = library
         self._dtype = dtype
-        suffix = f"_{TYPES[dtype]}_{variant}"
-        # ctypes takes all functions to return an int, as `forward` does: 0 if a token is unknown
-        self._forward = library[f"forward{suffix}"]
-        self._backward = library[f"backward{suffix}"]
-        self._backward.restype = None
-        self._workspace_size = library[f"workspace_size{suffix}"]
-        self._workspace_size.restype = ctypes.c_int64
-        size = library[f"recurrence_size{suffix}"]
-        size.restype = ctypes.c_int64
-        expected = ctypes.sizeof(_Recurrence)
-        if size() != expected:
-            raise OSError(f"its structure has {size()} bytes, function.py's {expected}")
+        self._suffix = f"_{TYPES[dtype]}_{variant}"
+        found, expected = self._size("recurrence_size"), ctypes.sizeof(_Recurrence)
+        if found != expected:
+            raise OSError(f"its structure has {found} bytes, function.py's {expected}")
 
-    def forward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
-        """Compute all steps, first to last. IndexError: a token is not in the vocabulary."""
-        if not self._call(self._forward, sizes, tensors):
-            raise IndexError("a token is not in the vocabulary")
+    def call(self, name: str, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
+        """Call `forward`, which computes all steps, first to last, or `backward`, which computes
+        the gradients of all steps, last to first, and of the weights. Return what it returns: of
+        `forward` 0 if a token is not in the vocabulary.
 
-    def backward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
-        """Compute the gradients of all steps, last to first, and of the weights."""
-        self._call(self._backward, sizes, tensors)
-
-    def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
-        """Call a function of the library with a structure of these sizes and pointers to these
-        tensors, and memory for its intermediate results (workspace). Return what it returns.
-
-        The pointers of fields for which there is no tensor stay NULL: for `forward`, which gets
-        fewer tensors than `backward`, those to gradients.
+        sizes: in the order of `SIZES`. tensors: in the order of `INPUTS` and `RESULTS`, for
+            `backward` followed by gradients; None stands for those that are not needed. Only the
+            tokens are checked: shapes and dtypes must fit, and tensors must be contiguous.
         """
+        # a pointer for which there is no tensor stays NULL: for `forward`, those to gradients
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
-        workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
-        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()  # after sizes and tensors
-        result: int = function(recurrence)
+        # memory for intermediate results; its field comes after sizes and tensors
+        workspace = torch.empty(self._size("workspace_size", recurrence), dtype=self._dtype)
+        recurrence[len(SIZES) + _POINTERS] = workspace.data_ptr()
+        result: int = self._library[f"{name}{self._suffix}"](recurrence)
         return result
+
+    def _size(self, name: str, *arguments: Any) -> int:
+        """Call a function that returns a size."""
+        function = self._library[f"{name}{self._suffix}"]
+        function.restype = ctypes.c_int64
+        size: int = function(*arguments)
+        return size
+
+
+# ---- the library: found, checked and loaded ----
+
+
+def load(dtype: torch.dtype) -> Kernels | str:
+    """Return the compiled recurrence for this dtype and processor, or why there is none."""
+    value = os.environ.get(SWITCH) or "on"
+    if value not in ("on", "off"):
+        raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
+    return _load(dtype) if value == "on" else OFF
+
+
+def describe(device: torch.device) -> str:
+    """Say which kernels training on this device uses, or why it uses none."""
+    found = load(torch.float32)
+    if device.type != "cpu" and found != OFF:
+        return "not compiled: PyTorch's fused operations"
+    return found if isinstance(found, str) else f"compiled, {found.variant}"
+
+
+def why_slow(device: torch.device) -> str | None:
+    """Say how training on a CPU could be faster; None if compiled kernels are there, or were
+    switched off by the user, and for another device, which does not use them.
+    """
+    found = load(torch.float32)  # the kernels, or why there are none
+    if device.type != "cpu" or not isinstance(found, str) or found == OFF:
+        return None
+    return (
+        f"{found}; training takes 2.5 times as long as with compiled kernels. To change that, "
+        "install a C compiler, then seq2attn again with pip install --force-reinstall --no-deps"
+    )
+
+
+@cache
+def _load(dtype: torch.dtype) -> Kernels | str:
+    """Return the compiled recurrence for this dtype and this machine's processor, or a sentence
+    that says why there is none. The library is loaded once in a process for each dtype.
+    """
+    if not LIBRARY.is_file():
+        reason = f"there is no {LIBRARY.name}"
+        if WHY_NONE.is_file():
+            reason = WHY_NONE.read_text(encoding="utf-8").strip()
+        return f"the recurrences were not compiled when seq2attn was installed: {reason}"
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        # both return text: the checksum of the sources, and the fastest variant that this processor
+        # can run, such as "avx2"
+        library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
+        if library.built_from().decode() != checksum():
+            return f"{LIBRARY.name} was compiled from other sources than those beside it"
+        # float64 is for exact results, not for speed: of it only the variant that every processor
+        # can run is compiled
+        variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
+        return Kernels(library, dtype, variant)
+    except (OSError, AttributeError) as error:  # AttributeError: it lacks a function
+        return f"the compiled recurrences cannot be loaded: {error}"
+
+
+def checksum() -> str:
+    """Compute the checksum of the C sources, as setup.py does."""
+    sources = sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+# ---- the recurrence as a differentiable function ----
 
 
 def gru(kernels: Kernels, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
@@ -179,7 +248,8 @@ class Recurrence(torch.autograd.Function):
         results = (gates, before, states, vectors, weights, queries, pasts)
 
         sizes = (steps, rows, width, vocabulary, embedded, fed, *key_sizes, context, *filter_sizes)
-        kernels.forward(sizes, (*inputs, *results))
+        if not kernels.call("forward", sizes, (*inputs, *results)):
+            raise IndexError("a token is not in the vocabulary")
 
         ctx.kernels = kernels
         ctx.sizes = sizes
@@ -209,23 +279,22 @@ class Recurrence(torch.autograd.Function):
         if grad_weights is not None:
             grad_weights = grad_weights.contiguous()
 
-        wanted = {name: named[name] for name in LEARNED if named[name] is not None}
         # an encoder's initial state is zeros, which need no gradient; 1: the argument `kernels`,
         # which comes before the inputs
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
-            del wanted["initial"]
-
+            named["initial"] = None
+        wanted = {name: named[name] for name in LEARNED if named[name] is not None}
         sizes = [like.numel() for like in wanted.values()]
         parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all gradients
         gradients: dict[str, Tensor] = {}
         for (name, like), part in zip(wanted.items(), parts, strict=True):
             gradients[name] = part.view_as(like)
+        learned = [gradients.get(name) for name in LEARNED]
 
         # The gradients of `states` and of `vectors`. `forward` returned one of the two, whose
         # gradient is `grads`. If it was `vectors`, the gradient of the states begins at 0, and the
         # C adds what reaches them through the vectors.
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
-        learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
-        ctx.kernels.backward(ctx.sizes, tensors)
+        ctx.kernels.call("backward", ctx.sizes, tensors)
         return None, *(None for _ in FIXED), *learned  # of `kernels`, and of INPUTS

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import GRU, LSTM, State, TorchCell, at_ends
-from seq2attn.model.hooks import is_hooked
 from seq2attn.model.normalisers import Softmax
+from seq2attn.model.points import is_hooked
 from seq2attn.torch_private import masked_softmax
 
 
@@ -92,11 +92,10 @@ FUSED: dict[type, type[Fused]] = {GRU: FusedGRU, LSTM: FusedLSTM, Softmax: Fused
 
 
 class Place(NamedTuple):
-    """A part, of one of the exact classes above, in the module that owns it; and its fused form."""
+    """The fused form of a part, and the module that owns the part as an attribute."""
 
     owner: nn.Module
     name: str
-    part: nn.Module
     fused: Fused
 
 
@@ -105,13 +104,11 @@ def fused(places: Iterable[Place]) -> Iterator[None]:
     """In this context, each fused form stands in the place of its part: it is the attribute of the
     part's owner. At the end, all parts are back, whatever happens.
     """
-    try:
-        for place in places:
-            setattr(place.owner, place.name, place.fused)
+    with contextlib.ExitStack() as restoring:
+        for owner, name, form in places:
+            restoring.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, form)
         yield
-    finally:
-        for place in places:
-            setattr(place.owner, place.name, place.part)
 
 
 def place_together(cell: GRU) -> None:

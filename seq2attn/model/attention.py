@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.histories import AttentionStep, History, NoHistory
-from seq2attn.model.normalisers import Normaliser, Softmax, log_count
+from seq2attn.model.normalisers import Normaliser, Softmax, Window, log_count
 from seq2attn.model.points import Point
 from seq2attn.model.scores import Score
-from seq2attn.model.windows import Window
 
 
 class Memory(NamedTuple):

@@ -1,12 +1,11 @@
-"""Recurrent cells: one step, and all steps of a string.
+"""Recurrent cells: one step, and all steps of a string; and resets of their states in training.
 
 A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of
 `lstm`. Shapes: B strings of a batch, S positions, E the width of an input, D of a state.
 """
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.model.points import Point, positions
+from seq2attn.model.points import At, Point, positions
 from seq2attn.parts import CELLS
 
 State = tuple[Tensor, ...]
@@ -122,14 +121,9 @@ class TorchCell(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         """Draw all weights uniformly from -1/sqrt(D) to 1/sqrt(D), as torch does."""
         super().__init__(input_width, width)
-        rows = self.blocks * width
-        self.weight_ih = nn.Parameter(torch.empty(rows, input_width))
-        self.weight_hh = nn.Parameter(torch.empty(rows, width))
-        self.bias_ih = nn.Parameter(torch.empty(rows))
-        self.bias_hh = nn.Parameter(torch.empty(rows))
-        bound = 1 / math.sqrt(width)
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -bound, bound)
+        drawn = nn.RNNCellBase(input_width, width, bias=True, num_chunks=self.blocks)
+        self.weight_ih, self.weight_hh = drawn.weight_ih, drawn.weight_hh
+        self.bias_ih, self.bias_hh = drawn.bias_ih, drawn.bias_hh
 
     def project_input(self, inputs: Tensor) -> Tensor:
         """Compute W_i x + b_i of all gates: (..., E) -> (..., G D)."""
@@ -261,3 +255,85 @@ class Cells:
             return self.make(input_width)
         above = [self.make(self.width) for _ in range(self.layers - 1)]
         return Stack([self.make(input_width), *above], self.dropout)
+
+
+# ---- resets: in training, states are occasionally replaced by noise ----
+
+
+@dataclass(frozen=True, eq=False)
+class Reset:
+    """The resets of a state tensor in one batch: the hook of a point of a cell's state.
+
+    Positions are in the order in which the cell reads.
+    """
+
+    kept: Tensor
+    """(B, L) True = the state as it is, False = noise, when the cell reads this position's token"""
+    noise: Tensor
+    """(B, L, D) uniform in [-1, 1), the range of a hidden state"""
+
+    def __call__(self, state: Tensor, at: At) -> Tensor:
+        """Return the state (B, D) before a position, after the reset."""
+        here = at.first
+        return torch.where(self.kept[:, here].unsqueeze(1), state, self.noise[:, here])
+
+
+Resets = Mapping[Point, Reset]
+"""hooks (`points.hooked_places`) that reset states of a model"""
+
+
+def draw_resets(
+    model: Any,
+    random: torch.Generator,
+    source: Tensor,
+    decoder_input: Tensor,
+    *,
+    encoder: float,
+    decoder: float,
+    first: bool = True,
+) -> Resets:
+    """Draw which states become noise in a batch of source (B, S) and decoder_input (B, L) ids, so
+    that a model cannot rely on them: the hook of each state's point that makes them so.
+
+    Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 2016) and Zoneout
+    (Krueger et al. 2017): a count that is spread over many units survives the loss of some, but not
+    of all. Noise, because zeros are the initial state: a reset in the middle of a string must not
+    look like its beginning.
+
+    model: a `Reverser`. random: the generator to draw from.
+    encoder, decoder: the probability that a state of theirs becomes noise at a position; nothing is
+        drawn for 0.
+    first: let the encoder's initial states take part, so that positions cannot be recognised by
+        their distance from the start. The decoder's initial state always takes part.
+    """
+    resets: dict[Point, Reset] = {}
+    if encoder > 0:
+        for direction in ("cell", "backward_cell"):
+            # rules.py refuses resets for encoders without layers
+            cells = [getattr(layer, direction) for layer in model.encoder.layers]
+            if cells[0] is not None:  # None: the encoder reads forwards only
+                resets |= _draw(random, cells, source, encoder, first=first)
+    if decoder > 0:
+        # first: the encoder made its initial state, which is therefore one like the others
+        resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, first=True)
+    return resets
+
+
+def _draw(
+    random: torch.Generator, cells: Sequence[Cell], tokens: Tensor, probability: float, first: bool
+) -> dict[Point, Reset]:
+    """Draw the resets of cells that read tokens (B, L) in one direction, such as the layers of an
+    encoder: all of their states are reset at the same positions.
+
+    A reset at a position replaces the state that the cell reads with this position's token.
+    first: True: also at the first position, where this is the initial state.
+    """
+    points = [point for cell in cells for point in cell.state_points]
+    options: Any = {"generator": random, "device": random.device}
+    kept = torch.rand(tokens.shape, **options) >= probability  # (B, L)
+    if not first:
+        kept[:, 0] = True
+    # the noise of all points at once, uniform in [-1, 1), and cut into that of each (B, L, D)
+    noise = 2 * torch.rand(*tokens.shape, len(points) * cells[0].width, **options) - 1
+    parts = noise.chunk(len(points), dim=2)
+    return {point: Reset(kept, part) for point, part in zip(points, parts, strict=True)}

@@ -5,8 +5,6 @@ Shapes: B strings of a batch, S source positions, padding included. alpha_t are 
 t (B, 1, S), s_t is its query.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -158,13 +156,9 @@ def beta_binomial(largest: int, a: float, b: float) -> list[float]:
     """Return the beta-binomial probabilities of 0, 1, ..., `largest` heads in `largest` throws of a
     coin whose own probability of heads is drawn from the distribution Beta(a, b).
     """
-
-    def log_beta(x: float, y: float) -> float:
-        return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
-
-    probabilities = []
-    for heads in range(largest + 1):
-        # of these heads in one given order
-        one_order = math.exp(log_beta(heads + a, largest - heads + b) - log_beta(a, b))
-        probabilities.append(math.comb(largest, heads) * one_order)
-    return probabilities
+    shares = [1.0]  # the probabilities up to a factor
+    for heads in range(largest):
+        tails = largest - heads - 1  # of one more head
+        ratio = (tails + 1) * (heads + a) / ((heads + 1) * (tails + b))
+        shares.append(shares[-1] * ratio)
+    return [share / sum(shares) for share in shares]

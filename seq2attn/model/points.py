@@ -1,21 +1,29 @@
-"""Points: the places of a computation that can be looked at and changed, and where each is.
+"""Points and hooks: the one way to look into a computation and to change it.
 
-A model passes values such as attention weights through its points; `hooks.py` has the functions
-that are called there.
+A model passes values such as attention weights through its points. In the context of `hooked`,
+functions see the values that pass the points of a model, and may change them. Hooks belong to a
+context (`contextvars`), not to a module: another thread, or another task of an event loop, does not
+notice them.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import inspect
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, unknown
+from seq2attn.text import quoted
 
 CONTAINERS = {"models", "layers", "heads", "cells", "cell", "_orig_mod"}
 """modules that are left out of the public names of the points inside them"""
@@ -43,23 +51,13 @@ class Point:
 
     def __call__(self, value: Tensor) -> Tensor:
         """Return `value`, or what the hooks of this context make of it, one after another."""
-        hooks = hooks_here.get()
-        if not hooks:  # nearly always; this runs several times at each step of a model
-            return value
-        for entry, place, hook in hooks.get(self, ()):
+        # nearly always there are none; this runs several times at each step of a model
+        for entry in entries_here.get():
             # a task may have inherited hooks whose own context has since been left
             if entry.is_live:
-                value = entry.apply(hook, value, place)
+                for place, hook in entry.hooks.get(self, ()):
+                    value = entry.apply(hook, value, place)
         return value
-
-
-# ---- of this context: another thread, or another task of an event loop, has others ----
-
-HooksByPoint = Mapping[Point, tuple[Any, ...]]
-"""point -> its hooks, each with `Entry` and `Place`, in the order in which they run"""
-hooks_here: ContextVar[HooksByPoint] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
-position_here: ContextVar[Any] = ContextVar("position", default=0)
-strings_here: ContextVar[Tensor | None] = ContextVar("strings", default=None)
 
 
 # ---- where a value is ----
@@ -108,14 +106,11 @@ class At(Place):
     def strings(self) -> Tensor:
         """Which string each row of the batch is, (B,): its index in the list that was given, or in
         training its row of the batch. A beam has several rows for each string, one after another.
-        Raises `Seq2AttnError` if the rows cannot be divided equally among the strings.
         """
         count = len(self.value)
         known = strings_here.get()
         if known is None:  # nobody said which strings they are, as in training
             return torch.arange(count)
-        if count % len(known):
-            raise Seq2AttnError(f"{self.name} has {count} rows for {len(known)} strings")
         return known.repeat_interleave(count // len(known))
 
 
@@ -143,17 +138,18 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
 
     Several points may share a name: those of each head, of each layer, of each gate of a cell.
     """
-    found: dict[str, dict[Point, Place]] = {}
+    found: dict[str, dict[Point, Place]] = defaultdict(dict)
     whole, *parts = model.named_modules()
     # the points of the model itself, its logits, come last, as they do in its computation
     for path, module in [*parts, whole]:
-        indices = _list_indices(path)
+        owners, indices = _taken_apart(path)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)
         # any other list is one of layers, whatever its name; outside a list, there is one layer
         layer = next(iter(indices.values()), 0)
         for attribute, tensor, point in points_of(module):
-            name = _public_name(path, point.name)
+            # a name with a dot is whole: its module has chosen it
+            name = point.name if "." in point.name else ".".join([*owners, point.name])
             gate = attribute if point.each == "gate" else None
             head = of_head
             # outside a list of heads, an attention is one head; but in a Transformer, whose points
@@ -162,22 +158,30 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
                 head = 0
             # A stack of cells also has the points of its cells as its own. The cell comes later, so
             # that its place, which knows the layer, replaces the one found in the stack.
-            place = Place(point, name, layer, head, gate, tensor, of_model)
-            found.setdefault(name, {})[point] = place
+            found[name][point] = Place(point, name, layer, head, gate, tensor, of_model)
     return {name: list(group.values()) for name, group in found.items()}
 
 
-def _list_indices(path: str) -> dict[str, int]:
-    """Return the index that a module's path has in each list of modules that it passes.
+def _taken_apart(path: str) -> tuple[list[str], dict[str, int]]:
+    """Return the modules on a module's path that public names have, and its index in each list of
+    modules that it passes. They begin at `attention`, so that every architecture has
+    `attention.weights`; containers are left out.
 
-    >>> _list_indices("decoder.attention.heads.2")
-    {'heads': 2}
+    >>> _taken_apart("decoder.attention.heads.2")
+    (['attention'], {'heads': 2})
     """
+    owners: list[str] = []
     indices = {}
-    for owner, index in itertools.pairwise(path.split(".")):
-        if index.isdigit():
-            indices[owner] = int(index)
-    return indices
+    owner = ""
+    for part in path.split("."):
+        if part.isdigit():
+            indices[owner] = int(part)
+        elif part == "attention" and "attention" not in owners:
+            owners = [part]
+        elif part and part not in CONTAINERS:
+            owners.append(part)
+        owner = part
+    return owners, indices
 
 
 def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
@@ -185,30 +189,192 @@ def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
     (name of the attribute, index in the tuple or 0, point).
     """
     for attribute, value in vars(module).items():
-        if isinstance(value, Point):
-            yield attribute, 0, value
-        elif isinstance(value, tuple):
-            for index, member in enumerate(value):
-                if isinstance(member, Point):
-                    yield attribute, index, member
+        for index, member in enumerate(value if isinstance(value, tuple) else [value]):
+            if isinstance(member, Point):
+                yield attribute, index, member
 
 
-def _public_name(path: str, name: str) -> str:
-    """Return the public name of a point in the module at `path`: without indices and containers,
-    and from `attention` on, so that every architecture has `attention.weights`.
+# ---- hooks ----
 
-    >>> _public_name("decoder.attention.heads.0", "weights")
-    'attention.weights'
+
+class Rank(IntEnum):
+    """Which hooks of a point run before which; those of one rank in the order of their entry."""
+
+    RESET = 0
+    """of training: states become noise"""
+    HOOK = 1
+    """a user's"""
+    CHANGE = 2
+    """what `predict` is asked to change"""
+    CACHE = 3
+    """which keeps what was used"""
+
+
+@dataclass(eq=False)
+class Entry:
+    """The hooks that one context has entered."""
+
+    rank: Rank
+    hooks: Mapping[Point, Sequence[tuple[Place, Hook]]]
+    is_live: bool = True
+    """False once the context is left, also for tasks that have inherited it"""
+    called: set[str] = field(default_factory=set)
+    """the names of the points at which a hook was called"""
+
+    def apply(self, hook: Hook, value: Tensor, place: Place) -> Tensor:
+        """Return what stands in place of a value (B, ...) after a hook: the value, or another.
+
+        Of a value with an axis of heads, such as a Transformer's weights (B, H, L, S), a user's
+        hook gets one head after the other.
+        """
+        self.called.add(place.name)
+        axes = place.point.axes
+        if self.rank != Rank.HOOK or "head" not in axes:
+            return self._called(hook, value, place, axes)
+        index = axes.index("head")
+        axes_of_one = axes[:index] + axes[index + 1 :]
+        heads = []
+        for number, one in enumerate(value.unbind(index + 1)):  # the first dimension is the batch
+            heads.append(self._called(hook, one, replace(place, head=number), axes_of_one))
+        return torch.stack(heads, index + 1)
+
+    def _called(self, hook: Hook, value: Tensor, place: Place, axes: Sequence[str]) -> Tensor:
+        """Call a hook, and return what stands in place of `value` from now on.
+
+        axes: its dimensions after the batch. A user's hook gets a copy, since it may change it in
+        place; one of our own never does. `at.first` tells the hook the position at which the model
+        now computes, `position_here`. Raises `Seq2AttnError` if the hook returns anything but None
+        or a tensor of the value's shape and dtype, and if it changes a value that is fixed
+        (`Point.fixed`).
+        """
+        given = value.clone() if self.rank == Rank.HOOK else value
+        at = At(**vars(place), value=given, axes=axes, first=position_here.get())
+        new = hook(given, at)
+        # back to this value's position: a hook may itself run the model, which sets others
+        position_here.set(at.first)
+        if new is None:
+            new = given  # perhaps changed in place
+        elif not isinstance(new, Tensor) or (new.shape, new.dtype) != (value.shape, value.dtype):
+            found = f"{new.dtype} {tuple(new.shape)}" if isinstance(new, Tensor) else quoted(new)
+            raise Seq2AttnError(
+                f"a hook of {place.name} returned {found}; expected {value.dtype} "
+                f"{tuple(value.shape)}, or None"
+            )
+        if not place.point.fixed or new is value:
+            return new
+        if not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):  # not the same numbers
+            raise Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
+        return new
+
+
+# of this context: another thread, or another task of an event loop, has others
+entries_here: ContextVar[tuple[Entry, ...]] = ContextVar("entries", default=())
+"""in the order in which their hooks run"""
+position_here: ContextVar[Any] = ContextVar("position", default=0)
+strings_here: ContextVar[Tensor | None] = ContextVar("strings", default=None)
+
+
+@contextlib.contextmanager
+def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
+    """In this context, call functions with the values at some points of a model.
+
+    hooks: public names of points (`places`) -> a function of the value (B, ...) and of an `At`,
+        which says where it is: `name`, `layer`, `head`, `gate`, `tensor`, `positions`, `strings`.
+        The value is a copy, which may be changed in place; or the function returns another of the
+        same shape and dtype. Where one value has all heads, the function gets one after the other.
+
+    At a point run the resets of training, hooks in the order of their entry, the changes of
+    `predict`, and last a cache. Raises `Seq2AttnError` for a name that this model does not have,
+    and for a function that takes other arguments; warns of a name that no value passed.
     """
-    if "." in name:  # a whole name, which its module has chosen
-        return name
-    owners = []
-    for part in path.split("."):
-        if part and not part.isdigit() and part not in CONTAINERS:
-            owners.append(part)
-    if "attention" in owners:
-        owners = owners[owners.index("attention") :]
-    return ".".join([*owners, name])
+    model = getattr(model, "module", model)  # a `TrainedModel` has a module
+    known = places(model)
+    for name, hook in hooks.items():
+        if name not in known:
+            raise unknown("point", name, known)
+        if not _takes_two(hook):
+            raise Seq2AttnError(
+                f"the hook of {name} must be a function of (value, at); found {quoted(hook)}"
+            )
+    with named_hooks(model, hooks, Rank.HOOK) as entry:
+        yield
+    if silent := [name for name in hooks if name not in entry.called]:
+        warnings.warn(
+            f"no value passed through {', '.join(silent)} of this model while it was hooked; "
+            "seq2attn.load and seq2attn.evaluate make another model of a run",
+            stacklevel=3,  # names the line of the user's `with`, not this one or contextlib's
+        )
+
+
+def _takes_two(hook: Any) -> bool:
+    """Return whether a hook can be called with a value and an `At`."""
+    try:
+        inspect.signature(hook).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # of a builtin, which has no signature
+        return callable(hook)
+    return True
+
+
+def named_hooks(
+    model: nn.Module, hooks: Mapping[str, Hook], rank: Rank
+) -> contextlib.AbstractContextManager[Entry]:
+    """Call hooks as `hooked_places` does: each at all the places that share its public name, such
+    as those of several heads. The model must have these names.
+    """
+    known = places(model)
+    entered = []
+    for name, hook in hooks.items():
+        entered += [(place, hook) for place in known[name]]
+    return hooked_places(entered, rank)
+
+
+@contextlib.contextmanager
+def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> Iterator[Entry]:
+    """In this context, call hooks at some places, in addition to those that are there already;
+    `rank` says which come first. A bare point stands for a place with the point's own name.
+    """
+    by_point = defaultdict(list)
+    for where, hook in hooks:
+        place = where if isinstance(where, Place) else Place(where, where.name)
+        by_point[place.point].append((place, hook))
+    entry = Entry(rank, by_point)
+    if by_point:
+        entries_here.set(tuple(sorted([*entries_here.get(), entry], key=attrgetter("rank"))))
+    # A context may begin in the midst of a computation, such as in a hook that runs another model;
+    # the first one then has to go on at its own position, so this is restored at the end. Anywhere
+    # else nobody reads it: a model sets its position whenever it begins to compute.
+    position = position_here.get()
+    position_here.set(0)  # a model sets its own; a module called alone, such as a cell, none
+    try:
+        yield entry
+    finally:
+        # The hooks that were there before cannot simply be restored: contexts may end in another
+        # order than they began. So every hook goes whose context has ended.
+        entry.is_live = False
+        entries_here.set(tuple(one for one in entries_here.get() if one.is_live))
+        position_here.set(position)
+
+
+@contextlib.contextmanager
+def of_strings(indices: Iterable[int]) -> Iterator[None]:
+    """In this context, the rows of values are those of the strings with these indices."""
+    before = strings_here.get()
+    strings_here.set(torch.tensor([*indices]))
+    try:
+        yield
+    finally:
+        strings_here.set(before)
+
+
+def is_hooked(model: nn.Module) -> bool:
+    """Return whether a hook of this context is at a point of `model`."""
+    hooked_points = set().union(*(entry.hooks for entry in entries_here.get()))
+    if not hooked_points:  # nearly always
+        return False
+    points = (point for module in model.modules() for _, _, point in points_of(module))
+    return not hooked_points.isdisjoint(points)
 
 
 # ---- for the models: which position is computed ----
@@ -218,7 +384,7 @@ def set_position(position: Any) -> None:
     """Tell the hooks of this context the position of what comes next: an int, or in an exported
     graph a tensor ().
     """
-    if hooks_here.get():
+    if entries_here.get():
         position_here.set(position)
 
 
@@ -226,9 +392,6 @@ def positions(count: int) -> Iterator[int]:
     """Yield 0, 1, ..., count - 1, for a loop over steps. During each, hooks are told its position:
     the current one, which `set_position` has set, plus this number.
     """
-    if not hooks_here.get():  # nobody to tell
-        yield from range(count)
-        return
     first = position_here.get()
     for offset in range(count):
         position_here.set(first + offset)

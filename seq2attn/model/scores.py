@@ -125,27 +125,18 @@ class KeyValue(Dot):
     No biases. Computed as s.(W_q^T W_k h), so that what depends on the keys alone is computed
     once per sequence.
 
-    key_size: d_k; None: the query's width. value_size: d_v; None: the key's width.
+    d_k is the query's width, d_v the key's.
     """
 
-    def __init__(
-        self,
-        query_width: int,
-        key_width: int,
-        *,
-        key_size: int | None = None,
-        value_size: int | None = None,
-    ) -> None:
+    def __init__(self, query_width: int, key_width: int) -> None:
         """Make W_q, W_k and W_v, with outputs of d_k, d_k and d_v numbers."""
         super().__init__(query_width, key_width)
-        self.key_size = key_size or query_width
-        self.value_width = value_size or key_width
-        self.query_map = nn.Linear(query_width, self.key_size, bias=False)
-        self.key_map = nn.Linear(key_width, self.key_size, bias=False)
-        self.value_map = nn.Linear(key_width, self.value_width, bias=False)
+        self.query_map = nn.Linear(query_width, query_width, bias=False)
+        self.key_map = nn.Linear(key_width, query_width, bias=False)
+        self.value_map = nn.Linear(key_width, key_width, bias=False)
 
     def project(self, keys: Tensor) -> Tensor:
-        mapped = self.key_map(keys) / math.sqrt(self.key_size)  # (B, S, d_k)
+        mapped = self.key_map(keys) / math.sqrt(self.query_width)  # (B, S, d_k)
         return F.linear(mapped, self.query_map.weight.t())  # (B, S, query_width) W_q^T W_k h
 
     def values(self, states: Tensor) -> Tensor:
@@ -158,22 +149,20 @@ class Cosine(Score):
 
     A cosine lies between -1 and 1, too little for a sharp softmax.
 
-    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is
-        sqrt(D), which gives scores of random vectors variance 1. False: the bare cosine.
+    The strength is exp(b), b learned (the inverse of a temperature); initially it is sqrt(D), which
+    gives scores of random vectors variance 1.
     """
 
-    def __init__(self, query_width: int, key_width: int, *, learned_strength: bool = True) -> None:
+    def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__(query_width, key_width)
-        self.log_strength = (
-            nn.Parameter(torch.tensor(0.5 * math.log(query_width))) if learned_strength else None
-        )
+        self.log_strength = nn.Parameter(torch.tensor(0.5 * math.log(query_width)))  # b
 
     def project(self, keys: Tensor) -> Tensor:
         return F.normalize(keys, dim=2)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         scores = torch.bmm(F.normalize(query, dim=2), keys.mT)  # (B, L, D) x (B, D, S) -> (B, L, S)
-        return scores if self.log_strength is None else scores * self.log_strength.exp()
+        return scores * self.log_strength.exp()
 
 
 class Additive(Score):

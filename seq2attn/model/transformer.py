@@ -136,23 +136,12 @@ class Transformer(Model):
             keys = torch.cat([past_keys, keys], dim=1)  # (B, first + L, D)
             values = torch.cat([past_values, values], dim=1)
             after.append((keys, values))
-            context, _ = attend(
-                layer.self_attn,
-                normed,
-                (keys, values),
-                not_future.unsqueeze(0),
-            )
+            context, _ = attend(layer.self_attn, normed, (keys, values), not_future.unsqueeze(0))
             states = states + layer.dropout1(context)
 
             # cross-attention, to the source
             normed = layer.norm2(states)
-            context, weights = attend(
-                layer.multihead_attn,
-                normed,
-                of_source,
-                memory.valid,
-                points,
-            )
+            context, weights = attend(layer.multihead_attn, normed, of_source, memory.valid, points)
             states = states + layer.dropout2(context)
 
             # feed-forward

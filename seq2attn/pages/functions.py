@@ -18,9 +18,8 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, RecurrentEncoder
-from seq2attn.model.hooks import Rank, named_hooks
 from seq2attn.model.interface import Model
-from seq2attn.model.points import At, Hook, places
+from seq2attn.model.points import At, Hook, Rank, named_hooks, places
 from seq2attn.torch_private import tree_leaves_with_path, tree_map_with_path
 
 Tensors = dict[str, Tensor]

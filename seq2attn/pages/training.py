@@ -25,8 +25,7 @@ from seq2attn.data.batches import Examples, drop_words, generator, make_batch, v
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.hooks import Rank, named_hooks
-from seq2attn.model.points import Hook, places
+from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
 from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
 from seq2attn.pages.tracing import exporting, line_of
@@ -36,8 +35,7 @@ from seq2attn.torch_private import (
     aten_fused_adamw,
     reparametrize_module,
 )
-from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
@@ -172,13 +170,13 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)  # the number of a step only seeds what it draws
             losses = step.losses(decoded, batch)
-            step.gradients(losses.total)
+            step.gradients(losses["loss"])
             step.update(tensors["rate"])
 
         is_right = decoded.logits.argmax(dim=2) == batch.decoder_output  # (B, L)
         is_padding = batch.decoder_output == PAD
         right = (is_right | is_padding).all(dim=1)  # (B,)
-        return {"loss": losses.total, "right": right, **weights, **step.state}
+        return {"loss": losses["loss"], "right": right, **weights, **step.state}
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
     state = TrainingStep(model, config, CPU).state  # zeros

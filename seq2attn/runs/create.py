@@ -12,7 +12,6 @@ import datetime
 import functools
 import hashlib
 import itertools
-import math
 import os
 import platform
 import re
@@ -340,20 +339,6 @@ def available_cores() -> int:
     """Return the number of processor cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def total_memory(device: torch.device) -> float:
-    """Return the memory of a device in bytes, free or not: of a CUDA GPU its own, of other devices
-    that of the machine, which mps shares. Infinity if the system does not say.
-    """
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return math.inf
 
 
 def keep_freed_memory() -> None:

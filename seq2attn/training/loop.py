@@ -4,12 +4,13 @@ step.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch
 from seq2attn.data.stream import TrainingData
@@ -30,10 +31,15 @@ from seq2attn.runs.checkpoint import (
 )
 from seq2attn.runs.records import Progress, Status
 from seq2attn.runs.run import Run
-from seq2attn.training.proof import is_due, prove
+from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import Recorder, watched_strings
-from seq2attn.training.schedule import learning_rate, snapshot_steps, training_span
-from seq2attn.training.step import Losses, TrainingStep, token_accuracy
+from seq2attn.training.step import (
+    TrainingStep,
+    learning_rate,
+    snapshot_steps,
+    token_accuracy,
+    training_span,
+)
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
@@ -83,23 +89,27 @@ class Trainer:
         if self.progress.formulas:
             self.step.faster_form = None
 
-    def start_over(self, model: Model) -> None:
-        """Go back to the last checkpoint, or to the start if there is none yet; from now on train
-        without kernels, which were found to be wrong: by the model's formulas in PyTorch.
-
-        model: with its first weights.
-        """
-        self.model = model
-        self.__post_init__()  # restores `progress`, too
-        self.progress.formulas = True  # saved in checkpoints: a resumed run uses no kernels either
-        self.step.faster_form = None
-
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train until all steps are done, the target is reached or patience has run out, or until
         `should_stop`, called before each step, returns True; then save checkpoint `last`.
 
-        Raises `Diverged`, and `KernelsDiffer` if the kernels compute something else than the
-        model's formulas; the checkpoint is then that of the last evaluation, if there was one.
+        If the kernels turn out to differ from the model's formulas, training says so, and goes back
+        to the last checkpoint, or to the start if there is none yet; from there it trains by the
+        formulas alone, in a resumed run too. Raises `Diverged`.
+        """
+        try:
+            self._train(should_stop)
+        except KernelsDiffer as difference:
+            self.display.say(f"{difference} Continuing from the last checkpoint without them.")
+            self.model = build_model(self.config, self.data.task).to(self.device)
+            self.__post_init__()  # restores `progress`, too
+            self.progress.formulas = True  # which checkpoints keep
+            self.step.faster_form = None
+            self._train(should_stop)  # nothing is left to prove, and to differ
+
+    def _train(self, should_stop: Callable[[], bool]) -> None:
+        """Do what `train` does, but raise `KernelsDiffer`; the checkpoint is then that of the last
+        evaluation, if there was one.
         """
         if self.finished:  # a crash may have come between the last checkpoint and status.json
             self.write_status("finished")
@@ -119,7 +129,7 @@ class Trainer:
                     prove(self.step, batch, progress.step)  # that the kernels are right
                 decoded = self.step.forward(batch, progress.step)
                 losses = self.step.losses(decoded, batch, progress.step)
-                norm = self.step.gradients(losses.total)
+                norm = self.step.gradients(losses["loss"])
                 rate = learning_rate(self.config.training, progress.step, self.span.steps)
                 self.step.update(rate)
                 progress.step += 1
@@ -161,7 +171,7 @@ class Trainer:
         self._since = time.perf_counter()
 
     def _record(
-        self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float
+        self, batch: Batch, logits: Tensor, losses: dict[str, Tensor], norm: Tensor, rate: float
     ) -> None:
         """Record and show the numbers of the step just done, if it is logged: every `log_every`
         steps, and the last one.
@@ -177,7 +187,7 @@ class Trainer:
         logged = step % self.config.training.log_every == 0 or step == self.span.steps
         # on a GPU only if it is logged: reading the two numbers waits until they are computed
         if logged or self.device.type == "cpu":
-            loss, gradient_norm = losses.total.item(), norm.item()
+            loss, gradient_norm = losses["loss"].item(), norm.item()
             if not math.isfinite(loss + gradient_norm):  # one of the two is not
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
@@ -189,7 +199,7 @@ class Trainer:
         self._start_clock()
 
         numbers = {
-            **losses.records(),
+            **{name: loss.item() for name, loss in losses.items()},
             "accuracy": accuracy,
             "gradient_norm": gradient_norm,
             "learning_rate": rate,
@@ -286,21 +296,19 @@ class Trainer:
 
     # ---- saving and resuming ----
 
-    def save_trained(
-        self, step: int, losses: Iterable[tuple[int, dict[str, float]]], state: str
-    ) -> None:
+    def save_trained(self, step: int, losses: Mapping[int, dict[str, float]], state: str) -> None:
         """Save the model as a loop of the user's own has trained it, with the losses that it
         logged, an evaluation, and, unless `training.snapshots` is 0, a record of the attention.
 
         step: how many steps the loop did.
-        losses: pairs of a step and its losses by name.
+        losses: step -> its losses by name.
         state: what status.json then says of the run, such as `saved`.
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)  # the loop need not do as many as the config has
         self.step.state = {}  # no optimiser is saved: the loop has its own, not known here
         self._recorder = Recorder(self.run)
-        for number, numbers in losses:
+        for number, numbers in sorted(losses.items()):
             self._recorder.step(number, numbers)
 
         if self._snapshot_steps:

@@ -3,14 +3,13 @@
 import contextlib
 import copy
 import math
-import random
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
-from seq2attn.model.hooks import is_hooked
+from seq2attn.model.points import is_hooked
 from seq2attn.training.step import Forward, TrainingStep
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -38,8 +37,8 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     gradients of a batch as the model's formulas, up to rounding. Do nothing where kernels are not
     used: the step has none, or hooks are on the model.
 
-    number: of the step, from 0; both use the random numbers of this step. Weights, buffers and
-    generators are afterwards as they were before.
+    number: of the step, from 0; both use the random numbers of this step. Weights and buffers are
+    afterwards as they were before.
 
     In float32, rounding alone may exceed `TOLERANCE`: of large scores, such as those of `dot`, or
     of attention that moves over many steps. A larger difference is therefore judged in float64:
@@ -71,32 +70,20 @@ def _loss_and_gradients(
     """Return a step's loss, (), and the gradient of each parameter, where `forward` computes the
     outputs: the formulas or the kernels.
     """
-    with without_trace(step.model):
-        total = step.losses(step.call(forward, batch, number), batch, number).total
+    with restoring_buffers(step.model):
+        total = step.losses(step.call(forward, batch, number), batch, number)["loss"]
         return [total.detach(), *step.differentiate(total)]
 
 
 @contextlib.contextmanager
-def without_trace(model: nn.Module) -> Iterator[None]:
-    """At the end of this context, restore what a call of the model may change: the values of its
-    buffers, and the states of the generators of random numbers: Python's, torch's on the CPU, and
-    those that are attributes of a module, as in a plug-in. (A GPU's need not be restored, since
-    each training step seeds it anew.)
+def restoring_buffers(model: nn.Module) -> Iterator[None]:
+    """At the end of this context, restore the values of the model's buffers, which a call may
+    change. (The random generators need no such care: each training step seeds them anew.)
     """
-    generators = [torch.default_generator]
-    for module in model.modules():
-        for value in vars(module).values():
-            if isinstance(value, torch.Generator):
-                generators.append(value)
-    states = [generator.get_state() for generator in generators]
-    python_state = random.getstate()
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     try:
         yield
     finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
-        random.setstate(python_state)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)

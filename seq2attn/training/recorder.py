@@ -6,12 +6,9 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageDraw, ImageFont
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -19,7 +16,6 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
-from seq2attn.display.signs import sign, weight_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import append, writing
 from seq2attn.inference.predictor import output_bound
@@ -29,7 +25,6 @@ from seq2attn.runs.run import Run
 from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
-CELL = 24  # pixels a side of one weight
 MAIN = "loss exact_match_mean exact_match_worst wer ser dev_loss"
 """TensorBoard sorts by group: these come first, in `main`"""
 
@@ -78,18 +73,11 @@ class Recorder:
                 self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
-        """Record the attention maps of a few strings after a step: as a line of attention.jsonl,
-        and for TensorBoard as an image each.
-
-        Images of the same string have the same tag, so that TensorBoard has a slider over steps:
-        the strings must be the same each time, in the same order.
+        """Record the attention maps of a few strings after a step, the same strings each time in
+        the same order: as a line of attention.jsonl.
         """
         records = [attention.to_json() for attention in maps]
         _add(self.run.attention_file, {"step": step, "maps": records})
-        for number, attention in enumerate(maps, start=1):
-            tag = f"maps/{number} {attention.source}"
-            image = Summary.Value(tag=tag, image=_heat_map(attention))
-            self._event(step=step, summary=Summary(value=[image]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
         """Write numbers for TensorBoard, as `group/name`, or as `main/name` for the main ones."""
@@ -118,48 +106,6 @@ class Recorder:
     def _files(self) -> list[Path]:
         """Return the files that are written, whether or not they exist."""
         return [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENTS)]
-
-
-def _heat_map(attention: AttentionMap) -> Summary.Image:
-    """Draw a map as a PNG image: a square of CELL x CELL pixels for each weight, in its colour; to
-    the left of each row its output token, above each column its source token.
-    """
-    columns = len(attention.source_symbols)
-    rows = len(attention.output_symbols)
-    cells = Image.new("RGB", (columns, rows))  # a pixel each
-    cells.putdata([weight_colour(weight) for row in attention.weights for weight in row])
-    cells = cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
-    # a column and a row more, white, for the tokens
-    image = Image.new("RGB", (CELL + CELL * columns, CELL + CELL * rows), "white")
-    image.paste(cells, (CELL, CELL))
-
-    letters = ImageDraw.Draw(image)
-    font = _font()
-    middle = CELL // 2
-    # from 1: the output tokens stand in column 0, the source tokens in row 0
-    for place, symbol in enumerate(attention.source_symbols, start=1):
-        centre = (place * CELL + middle, middle)  # pixels: x, y
-        # two characters fit into a square; "mm": the text is centred there, in both directions
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
-    for place, symbol in enumerate(attention.output_symbols, start=1):
-        centre = (middle, place * CELL + middle)
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
-
-    png = io.BytesIO()
-    image.save(png, format="PNG")
-    return Summary.Image(
-        height=image.height,
-        width=image.width,
-        colorspace=3,  # RGB
-        encoded_image_string=png.getvalue(),
-    )
-
-
-@cache
-def _font() -> ImageFont.FreeTypeFont:
-    """Return the font of matplotlib's figures, without importing matplotlib, which takes long."""
-    file = distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSans.ttf")
-    return ImageFont.truetype(str(file), CELL * 0.6)
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:
@@ -209,10 +155,10 @@ def _chosen_strings(task: Task) -> list[str]:
     """
     vocabulary = task.source_vocabulary
     if task.dev_set:
+        sources = {source for source, _ in task.dev_set}
         # by length, and those of one length by their text: in an order that never changes
-        sources = sorted({source for source, _ in task.dev_set})
-        sources.sort(key=lambda text: len(vocabulary.encode(text)))
-        chosen = [sources[len(sources) // 2], sources[-1]]
+        ordered = sorted(sources, key=lambda text: (len(vocabulary.encode(text)), text))
+        chosen = [ordered[len(ordered) // 2], ordered[-1]]
         return list(dict.fromkeys(chosen))  # one, if the dev set has only one source
     strings = []
     # 5: symbols of `hello`

@@ -5,10 +5,9 @@
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -19,9 +18,8 @@ from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
 from seq2attn.data.batches import Batch
-from seq2attn.data.stream import TrainingData
 from seq2attn.display.console import Display, say
-from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
+from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.kernels import describe, prefers_cpu, why_slow
@@ -35,15 +33,13 @@ from seq2attn.runs.create import (
     default_dtype,
     describe_environment,
     keep_freed_memory,
-    total_memory,
 )
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
-from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, training_span
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,6 @@ def _train_on(
     # (the trainer calls these two again: here, only to see whether they raise)
     training_span(config.training, data)
     watched_strings(config, task)
-    _check_memory(config, data)
 
     if isinstance(where, Run):
         run = where
@@ -161,7 +156,7 @@ def _train_on(
         # "": the name of a trial, which a training alone does not have
         display.begin("", span.steps, span.place(progress.step))
         try:
-            _train(trainer, should_stop or request.is_set)
+            trainer.train(should_stop or request.is_set)
         except KeyboardInterrupt:  # the user's second Ctrl-C: nothing went wrong
             raise
         except BaseException as error:
@@ -177,43 +172,6 @@ def _train_on(
         # if training ended early, but not by a signal, the display says why
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
-
-
-def _check_memory(config: Config, data: TrainingData) -> None:
-    """Raise `Seq2AttnError` if the device cannot hold the attention weights and states of the
-    largest batch: one head's weights, and a state of `hidden` numbers for each symbol.
-
-    A training takes several times as much, so what is refused could never run.
-    """
-    model = config.model
-    rows, source, target = data.largest_batch  # strings, and the symbols of a source and a target
-    numbers = (source + target) * model.hidden  # of a string: its states
-    # and attention weights; only a recurrent model can do without attention
-    if not isinstance(model, RecurrentConfig) or model.attention.score.name != "none":
-        numbers += source * target
-    needed = rows * numbers * torch.get_default_dtype().itemsize
-    memory = total_memory(data.device)
-    if needed > memory:
-        raise Seq2AttnError(
-            f"out of memory: {rows:,} strings of {source:,} symbols, with targets of {target:,}, "
-            f"need more than {needed / 1e9:.3g} GB; {data.device.type} has {memory / 1e9:.3g} GB",
-            hint=LESS_MEMORY,
-        )
-
-
-def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> None:
-    """Train. If the kernels turn out to differ from the model's formulas, say so, and train once
-    more from the last checkpoint, or the start, by the formulas alone.
-    """
-    try:
-        trainer.train(should_stop)
-        return
-    except KernelsDiffer as difference:
-        trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
-    # Not a new trainer: the caller asks this one how far it came. Without kernels there is nothing
-    # to prove, so that this cannot raise `KernelsDiffer` again.
-    trainer.start_over(build_model(trainer.config, trainer.data.task).to(trainer.device))
-    trainer.train(should_stop)
 
 
 def _explain(error: BaseException, trainer: Trainer) -> None:
@@ -265,9 +223,8 @@ class NewModel(TrainedModel):
     watch: Callable[[], None] | None = None
     """called before each loss; a comparison that is stopped raises there"""
 
-    def __post_init__(self) -> None:
-        self._logged: dict[int, dict[int, dict[str, float]]] = {}
-        """steps done -> part of the batch -> its losses"""
+    _logged: dict[int, dict[str, float]] = field(default_factory=dict)
+    """steps done -> losses of the last one"""
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
@@ -299,7 +256,8 @@ class NewModel(TrainedModel):
         mode is as you left it.
 
         The compiled kernels compute the model where `train` would use them; change the module
-        before the first call. `save` records the losses of every `log_every` steps.
+        before the first call. `save` records the losses of every `log_every` steps, those of a
+        step's first pass.
         """
         if self.watch is not None:
             self.watch()  # raises if a comparison that this belongs to is stopped
@@ -320,19 +278,10 @@ class NewModel(TrainedModel):
         decoded = training.forward(batch, number, part)
         losses = training.losses(decoded, batch, number)
         self.step = number + 1
-        if self.step % self.config.training.log_every == 0:
-            # `setdefault` keeps the first of several passes of one part: SAM makes the second with
-            # weights that it has moved for a moment
-            self._logged.setdefault(self.step, {}).setdefault(part, losses.records())
-        return losses.total
-
-    def _losses(self) -> Iterator[tuple[int, dict[str, float]]]:
-        """Yield the steps that were logged, with the mean losses of their parts."""
-        for step, parts in sorted(self._logged.items()):
-            means = {}
-            for name in parts[min(parts)]:  # each part has the same losses
-                means[name] = fmean(losses[name] for losses in parts.values())
-            yield step, means
+        # only the first of several passes: SAM makes the second with weights that it has moved
+        if self.step % self.config.training.log_every == 0 and self.step not in self._logged:
+            self._logged[self.step] = {name: loss.item() for name, loss in losses.items()}
+        return losses["loss"]
 
     def save(
         self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None
@@ -379,7 +328,7 @@ class NewModel(TrainedModel):
         data = build_training_data(config, device, task)
         with training_lock(self.run):  # or others would take it for a run that was killed
             trainer = Trainer(self.run, config, self.module, device, Display(), data)
-            trainer.save_trained(self.step, self._losses(), state)
+            trainer.save_trained(self.step, self._logged, state)
         return self.run
 
 

@@ -1,39 +1,28 @@
-"""One training step: outputs of the model, or of its faster form, losses, gradients and AdamW."""
+"""One training step: outputs of the model, or of its faster form, losses, gradients and AdamW. And
+the steps of a training: how many, the learning rate of each, and which are recorded.
+"""
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from seq2attn.build import build_losses
-from seq2attn.config import Config
+from seq2attn.config import Config, TrainingConfig
 from seq2attn.data.batches import Batch, generator
+from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import faster_form
+from seq2attn.model.cells import Cell, Resets, Stack, draw_resets
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.hooks import Rank, hooked_places, is_hooked
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import Place, places
-from seq2attn.model.resets import Resets, draw_resets
+from seq2attn.model.points import Point, Rank, hooked_places, is_hooked
 from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
 Forward = Callable[[Batch, Resets], Decoded]
-
-
-class Losses(NamedTuple):
-    """Scalars, ()."""
-
-    parts: dict[str, Tensor]
-    """each loss by its name, such as `coverage_loss`"""
-    total: Tensor
-    """their weighted sum, which is differentiated"""
-
-    def records(self) -> dict[str, float]:
-        """Return `loss`, the sum, and if there are several, each of them too."""
-        parts = self.parts if len(self.parts) > 1 else {}
-        return {name: tensor.item() for name, tensor in {"loss": self.total, **parts}.items()}
 
 
 class TrainingStep:
@@ -60,7 +49,7 @@ class TrainingStep:
         gradient and of its square. The lists below hold the same tensors, which `update` changes
         in place"""
         self._losses = build_losses(config)
-        self._states = self._place_of_states()
+        self._states = self._point_of_states()
         if self._states is not None:
             self.faster_form = None  # kernels call no hooks, by which these states are collected
         self._parameters: list[Tensor] = []
@@ -77,8 +66,8 @@ class TrainingStep:
         # whether Python may look at a tensor's number: on a GPU it would have to wait for it
         self._may_read_numbers = device.type == "cpu"
 
-    def _place_of_states(self) -> Place | None:
-        """Return the place in the model where a hook sees the hidden state of the decoder's top
+    def _point_of_states(self) -> Point | None:
+        """Return the point in the model where a hook sees the hidden state of the decoder's top
         layer at each step, for losses that ask for `states`; None if no loss does.
 
         Raises `Seq2AttnError` if a loss asks and the model has no such states, as a Transformer.
@@ -86,15 +75,14 @@ class TrainingStep:
         asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
         if not asking:
             return None
-        # a place for each layer and tensor of its state; tensor 0 is h, 1 an LSTM's c
-        found = places(self.model).get("decoder.state", [])
-        states = [place for place in found if place.tensor == 0]
-        if not states:
+        if not isinstance(self.model, Reverser):
             raise Seq2AttnError(
                 f"training.losses: {asking[0]!r} reads the decoder's states, which this model does "
                 "not have; leave it out"
             )
-        return max(states, key=lambda place: place.layer)
+        cell = self.model.decoder.cell
+        top: Cell = cell.cells[-1] if isinstance(cell, Stack) else cell
+        return top.state_points[0]  # of h, which comes first
 
     def trace(self) -> None:
         """From now on, compute with the model itself and take no Python branch on a number: a step
@@ -146,7 +134,6 @@ class TrainingStep:
         training = self.config.training
         if not (training.encoder_reset or training.decoder_reset):  # both probabilities are 0
             return forward(batch, {})
-        assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = draw_resets(
             self.model,
             generator(device, self.config.seed, "resets", *key),
@@ -160,9 +147,9 @@ class TrainingStep:
 
     # ---- learning ----
 
-    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> Losses:
-        """Compute each of the config's losses, (), of the model's outputs in step `number`, and
-        their weighted sum.
+    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> dict[str, Tensor]:
+        """Compute `loss`, the weighted sum of the config's losses, of the model's outputs in step
+        `number`, (); and if there are several, each of them by its name, such as `coverage_loss`.
 
         Raises `Seq2AttnError` if nothing can be learned from the sum: it has no gradient, though
         torch records gradients here.
@@ -186,7 +173,7 @@ class TrainingStep:
                 "no_grad, inference_mode, .detach() or .item().",
                 exit_code=1,
             )
-        return Losses(parts, total)
+        return {"loss": total, **parts} if len(parts) > 1 else {"loss": total}
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
         """Compute the gradient of a loss, (), by each parameter that is trained, in their order:
@@ -260,3 +247,86 @@ def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:
     real = batch.decoder_output != PAD
     right = (logits.argmax(dim=2) == batch.decoder_output) & real
     return right.sum() / real.sum()
+
+
+# ---- the steps of a training ----
+
+
+def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
+    """Return the learning rate of step `step` (from 0) of the `steps` of a training.
+
+    In the first `warmup` steps it rises linearly; the last of these has the full rate. Then it
+    follows the schedule: it is constant, or falls towards 0, linearly or as half a cosine
+    (annealing without restarts: Loshchilov & Hutter 2017, eq. 5).
+    """
+    if step < training.warmup:
+        return training.learning_rate * (step + 1) / training.warmup
+    progress = (step - training.warmup) / (steps - training.warmup)  # from 0 to below 1
+    shares = {  # of the full rate
+        "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
+        "linear": 1 - progress,
+        "constant": 1.0,
+    }
+    return training.learning_rate * shares[training.schedule.name]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The length of a training, in steps, and how it is counted for a user."""
+
+    steps: int
+    evaluate_every: int
+    """steps between two evaluations"""
+    per_epoch: int | None = None
+    """steps of an epoch; None if the training is counted in steps"""
+
+    def place(self, step: int) -> str:
+        """Return how far training is after a step: `step 500`, `epoch 3`, `epoch 3.25`."""
+        return f"{'step' if self.per_epoch is None else 'epoch'} {self._count(step)}"
+
+    def place_of_all(self, step: int) -> str:
+        """Return the same with the end: `step 500 of 1,500`, `epoch 3.25 of 60`."""
+        return f"{self.place(step)} of {self._count(self.steps)}"
+
+    def _count(self, step: int) -> str:
+        # g: without the zeros after the point; 15 digits, or it would write a million as 1e+06
+        return f"{round(step / (self.per_epoch or 1), 2):,.15g}"
+
+
+def training_span(training: TrainingConfig, data: TrainingData) -> Span:
+    """Return the length of this training on these data.
+
+    Raises `Seq2AttnError` if the config counts epochs and the data have none, or epochs turn out
+    to have fewer steps than the warm-up.
+    """
+    if training.epochs is None:
+        assert training.steps is not None, "rules.py refuses both to be null"
+        return Span(training.steps, training.evaluate_every)
+    if not isinstance(data, EpochData):  # only a finite training set has epochs
+        raise Seq2AttnError(
+            "training.epochs: the task draws its examples without end; set training.steps instead"
+        )
+    per_epoch = data.per_epoch
+    steps = training.epochs * per_epoch
+    if training.warmup > steps:  # known only now; rules.py checks a config that counts steps
+        raise Seq2AttnError(
+            f"training.warmup: {training.warmup:,} is above the {steps:,} steps of training: "
+            f"{training.epochs:,} epochs of {per_epoch:,} batches"
+        )
+    # `evaluate_every` then counts epochs, too
+    return Span(steps, training.evaluate_every * per_epoch, per_epoch)
+
+
+def snapshot_steps(steps: int, count: int) -> frozenset[int]:
+    """Return the steps after which attention is recorded: about `count` evenly spaced ones, of
+    which `steps` is the last; and for more of the start, before the first of these, 0 and the
+    powers of 2. Without any if `count` is 0.
+
+    >>> sorted(snapshot_steps(100, 5))
+    [0, 1, 2, 4, 8, 16, 20, 40, 60, 80, 100]
+    """
+    if count == 0:
+        return frozenset()
+    spacing = math.ceil(steps / count)
+    early = (2**power for power in range((spacing - 1).bit_length()))  # 1, 2, 4, ... < spacing
+    return frozenset({0, *early, *range(spacing, steps, spacing), steps})

@@ -25,9 +25,8 @@ from seq2attn.data.batches import generator, make_batch
 from seq2attn.errors import ConfigError
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training.recorder import Recorder
-from seq2attn.training.schedule import learning_rate
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import TrainingStep, learning_rate
 
 FIRST = int(os.environ.get("SEQ2ATTN_SEED", "15"))  # small, padded, and the C computes it
 SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "1"))
@@ -57,10 +56,7 @@ model.decoder: [{names(parts.DECODERS).replace(", hard_monotonic", "")}]
 model.decoder.input_feeding: [true, false]
 model.attention.score: [{names(parts.SCORES)}]
 model.attention.score.width: [null, 3]
-model.attention.score.key_size: [null, 2]
-model.attention.score.value_size: [null, 4]
 model.attention.score.initial_std: [null, 0.5]
-model.attention.score.learned_strength: [true, false]
 model.attention.mask_padding: [true, true, false]
 model.attention.scalable_softmax: [true, false]
 model.attention.normaliser: [softmax, softmax, {names(parts.NORMALISERS)}]
@@ -231,7 +227,7 @@ def _flat(tensors):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """No pictures, which take most of the time, and torch's generator as it was."""
+    """No maps, and torch's generator as it was."""
     monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)
     with torch.random.fork_rng(devices=[]):
         yield
