@@ -432,14 +432,18 @@ COUNTS = "self.calls += 1\n        return self.calls * decoded.logits.mean()"
         (
             PART.format(base="RecurrentEncoder", body=IN_PLACE),
             "arguments",
-            "source_lengths is changed in place",
+            "odd.py:15: RuntimeError: an argument is changed in place; make a new tensor",
         ),
         (
             PART.format(base="Softmax", body=MASK_IN_PLACE),
             "arguments",
-            "memory.valid is changed in place",
+            "odd.py:15: RuntimeError: an argument is changed in place",
         ),
-        (score(LATE), "training", "buffer decoder.attention.score.seen is made in a step"),
+        (
+            score(LATE),
+            "training",
+            "decoder.attention.score.seen is made in a step, too late to be trained and loaded",
+        ),
         (
             f"from seq2attn import Point\n{score('return scores', IDLE)}",
             "points",

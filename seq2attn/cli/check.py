@@ -101,7 +101,7 @@ def check(
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, contexts against the weights of answers,
     gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
-    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Options
+    answers, and an evaluation. Losses: one number, padding, gradients. Options
     have their default values; at the end each is set to another one, which must change something.
 
     Examples:

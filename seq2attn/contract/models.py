@@ -5,17 +5,16 @@ codes of the catalogue with their evidence. Only the first counts. A rule may le
 training mode or with gradients, so each needs a new subject.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
+from torch.autograd import gradcheck
+from torch.nn.functional import pad
 
-from seq2attn.contract.shapes import check_shape
-from seq2attn.contract.subject import B, L, Subject, differ
-from seq2attn.data.batches import valid_mask
+from seq2attn.contract.subject import B, L, Subject, differ, returned
+from seq2attn.data.padding import valid_mask
+from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
@@ -25,7 +24,30 @@ from seq2attn.model.points import At, Point, points_of
 
 STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
-SMALL = 1e-6  # the step of central differences
+EXTRA = 2  # columns of padding
+GARBAGE = len(SPECIAL)  # the token that replaces padding
+
+
+def check_shape(subject: Subject) -> Found:
+    """Results of parts, encoded sources, first states, logits and weights are finite and have the
+    right shapes and types.
+
+    What broadcasts would pass silently otherwise, and a number of another type would slow down all
+    that follows.
+    """
+    dtype = subject.draw(0).dtype  # that of the model
+    for name, result, expected in returned(subject):
+        if isinstance(expected, str):  # the number of tensors of a state, in words
+            if result != expected:
+                yield "state-size", name, result, expected
+        elif not isinstance(result, Tensor):
+            yield "no-tensor", name, type(result).__name__
+        elif result.shape != expected:
+            yield "result-shape", name, tuple(result.shape), expected
+        elif result.dtype != dtype:
+            yield "result-type", name, result.dtype, dtype
+        elif not result.isfinite().all():
+            yield "result-infinite", name
 
 
 def check_randomness(subject: Subject) -> Found:
@@ -38,46 +60,33 @@ def check_randomness(subject: Subject) -> Found:
 
 
 def check_arguments(subject: Subject) -> Found:
-    """No part changes what it is given in place: tokens, lengths, masks, memory or state."""
-    model, batch = subject.model, subject.batch
-    yield from _changed(vars(batch), subject.forward)
-    memory, state = model.encode(batch.source, batch.source_lengths)
-    given = {"memory": memory, "state": state}
-    yield from _changed(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+    """No part changes what it is given in place: tokens, lengths, masks, memory or state.
 
-
-def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
-    """Yield a finding for each tensor in `given` that a call changes in place.
-
-    given: what the call gets, by name.
+    Torch refuses to change a tensor of `inference_mode` outside it, and says in which line.
     """
-    tensors = dict(_tensors(given))
-    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-    call()
-    for name, tensor in tensors.items():
-        if not torch.equal(tensor, before[name]):
-            yield "argument-in-place", name
-
-
-def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor in nested mappings and tuples, after the way to it, `memory.valid`.
-
-    name: the way to `value`; empty at the top.
-    """
-    if isinstance(value, Tensor):
-        yield name, value
-    if isinstance(value, tuple):
-        value = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    if isinstance(value, Mapping):
-        for key, member in value.items():
-            yield from _tensors(member, f"{name}.{key}" if name else str(key))
+    model = subject.model
+    with torch.inference_mode():
+        batch = subject.batch.select(torch.arange(B))  # a copy
+        memory, state = model.encode(batch.source, batch.source_lengths)
+    try:
+        with torch.no_grad():
+            model(batch)
+            model.step(batch.decoder_input[:, 0], state, memory)
+    except RuntimeError as error:
+        if "inference tensor" in str(error):
+            error.args = ("an argument is changed in place; make a new tensor",)
+        raise
+    yield from ()
 
 
 def check_mask(subject: Subject) -> Found:
-    """Weights are not below 0, and are 0 on padding; a row in which no key is allowed passes no
-    gradient to its scores. If the normaliser says that its weights sum to one, `_row_sums` checks
-    their rows. Weights of a normaliser or history that is `signed` may be below 0, and sum to
-    anything. Not checked without attention.
+    """Weights are not below 0, and are 0 on padding; a row in which no key is allowed has no
+    weights, and passes no gradient to its scores. Not checked without attention.
+
+    If the normaliser says that its weights sum to one, each row sums to 1, or to 0, as where no key
+    is allowed (whether none is, is not looked up). Where a window's factor or a history takes
+    weight away, any sum up to 1 is right. Weights of a normaliser or history that is `signed` may
+    be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -91,19 +100,12 @@ def check_mask(subject: Subject) -> Found:
         yield "weight-on-padding"
     for normaliser in subject.parts(Normaliser):  # called alone, with no key allowed
         scores = subject.draw(B, L, subject.width).requires_grad_()
-        total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
-        (gradients,) = torch.autograd.grad(total, scores)
-        if gradients.any():
+        closed = normaliser(scores, torch.zeros_like(scores).bool())
+        (gradients,) = torch.autograd.grad(closed.sum(), scores)
+        if closed.any() or gradients.any():
             yield "closed-row"
-    if attention.normaliser.sums_to_one and not signed:
-        yield from _row_sums(subject, attention, weights)
-
-
-def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
-    """Yield wrong sums of rows of weights (B, L, S). A sum is right if it is 1, or 0, as where no
-    key is allowed (whether none is, is not looked up). Where a window's factor or a history takes
-    weight away, any sum up to 1 is right.
-    """
+    if signed or not attention.normaliser.sums_to_one:
+        return
     is_exact = attention.history.sums_to_one
     if attention.window is not None:
         # any query: whether there is a factor does not depend on it
@@ -141,10 +143,12 @@ def check_padding(subject: Subject) -> Found:
 
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
-    expected = subject.forward()
-    for batch in subject.other_padding():
-        if differ(subject.forward(batch), expected):
-            yield "reads-padding"
+    batch = subject.batch
+    wider = pad(batch.source, (0, EXTRA))
+    real = valid_mask(batch.source_lengths, wider.size(1))
+    garbage = replace(batch, source=wider.masked_fill(~real, GARBAGE))
+    if differ(subject.forward(garbage), subject.forward()):
+        yield "reads-padding"
 
 
 def check_batch(subject: Subject) -> Found:
@@ -152,12 +156,9 @@ def check_batch(subject: Subject) -> Found:
 
     A part that normalises over the batch breaks this.
     """
-    results = subject.forward()
-    for row in range(len(results)):
-        here = slice(row, row + 1)
-        alone = subject.forward(subject.batch.select(here))
-        if differ(alone, results[here]):
-            yield "reads-rows"
+    alone = subject.forward(subject.batch.select(slice(1, 2)))  # the second of three rows
+    if differ(alone, subject.forward()[1:2]):
+        yield "reads-rows"
 
 
 def check_training(subject: Subject) -> Found:
@@ -168,10 +169,13 @@ def check_training(subject: Subject) -> Found:
     be loaded.
     """
     model = subject.model
-    saved, parameters = model.state_dict(), set(model.parameters())
-    # parameters and buffers that this first call makes come too late: the optimiser does not know
-    # them, and a new model has no place for them when it loads a checkpoint
+    saved = model.state_dict(keep_vars=True)
+    # what this first call makes comes too late: the optimiser does not know a new parameter, and a
+    # new model has no place for it, or for a new buffer, when it loads a checkpoint
     subject.forward()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if tensor is not saved.get(name):
+            yield "made-late", name
     model.train()
     # buffers that a checkpoint leaves out
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
@@ -179,42 +183,31 @@ def check_training(subject: Subject) -> Found:
     if not abs(loss) < torch.inf:  # nor NaN
         yield "loss-infinite", loss
     for name, parameter in model.named_parameters():
-        gradient = parameter.grad
-        if parameter not in parameters:
-            yield "late-parameter", name
-        if gradient is not None and not gradient.isfinite().all():
+        if parameter.grad is not None and not parameter.grad.isfinite().all():
             yield "gradient-infinite", name
-    buffers = dict(model.named_buffers())
-    for name in sorted(model.state_dict().keys() - saved.keys()):
-        if name in buffers:  # and not a late parameter
-            yield "late-buffer", name
     for name, before in unsaved.items():
         if not torch.equal(model.get_buffer(name), before):
             yield "unsaved-buffer", name
 
 
 def check_context(subject: Subject) -> Found:
-    """The weights that a model returns are those that it used: its contexts are the values,
-    averaged with them.
+    """The weights that a model returns are those with which it averaged the values.
 
-    Contexts are caught by a hook. Not checked for several heads, nor for decoders that attend
-    several times at a position, or read no context: their `context` is `fixed`.
+    These are caught by a hook. Not checked for several heads, nor for decoders that attend several
+    times at a position, or read no context: their `context` is `fixed`.
     """
-    model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
+    attention = subject.model.decoder.attention
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
-    contexts: list[Tensor] = []
-    # (`append` returns None, which leaves the context as it is)
-    hooks = [(attention.context, lambda context, _: contexts.append(context))]
+    caught: list[Tensor] = []
+    # (`append` returns None, which leaves the weights as they are)
+    hooks = [(attention.weights, lambda weights, _: caught.append(weights))]
     with hooked_places(hooks, Rank.CACHE):
-        weights = model(batch).weights
-    memory, _ = model.encode(batch.source, batch.source_lengths)
-    averaged = weights @ memory.values  # (B, L, Dv)
-    # (B, L, Dv) without what a history adds to a context, which follows the averaged values
-    context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
-    if context.shape == averaged.shape:  # one head, and once at each position
-        real = valid_mask(batch.decoder_lengths, L)
-        if differ(averaged[real], context[real]):
+        weights = subject.model(subject.batch).weights
+    used = torch.cat(caught, dim=1)
+    if used.shape == weights.shape:  # once at each position
+        real = valid_mask(subject.batch.decoder_lengths, L)
+        if differ(weights[real], used[real]):
             yield "other-weights"
 
 
@@ -239,21 +232,19 @@ def check_points(subject: Subject) -> Found:
     """A value passes through every point of the parts that are checked (`Point`, where hooks may
     see and change values), or hooks and caches would miss it.
     """
-    points = {}  # the names of attributes, by the points in them
+    points: dict[Point, str] = {}  # the names of attributes, by the points in them
     for part in subject.parts():
-        for attribute, _, point in points_of(part):
-            points[point] = attribute
+        points |= {point: attribute for attribute, _, point in points_of(part)}
     passed: set[Point] = set()
-    hooks = {point: partial(_pass, passed, point) for point in points}
-    with hooked_places(hooks.items(), Rank.CACHE):
+
+    def note(value: Tensor, at: At) -> None:
+        passed.add(at.point)
+
+    with hooked_places(dict.fromkeys(points, note).items(), Rank.CACHE):
         subject.forward()
     for point, name in points.items():
         if point not in passed:
             yield "point-missed", name
-
-
-def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
-    passed.add(point)
 
 
 def check_parameters(subject: Subject) -> Found:
@@ -269,47 +260,20 @@ def check_parameters(subject: Subject) -> Found:
 
 
 def check_gradients(subject: Subject) -> Found:
-    """The gradient of a random sum of all results agrees with a central difference in a random
-    direction: all parameters are moved along it together, so that one number, `step`, is what
-    results depend on.
+    """Gradients agree with finite differences, for each parameter in a random direction.
 
     Not checked for a part that says otherwise: `gradient = "straight_through"`.
     """
     if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
         return
-    parameters = {
-        name: parameter.detach()
-        for name, parameter in subject.model.named_parameters()
-        if parameter.requires_grad
-    }
-    direction = {name: subject.draw(*tensor.shape) for name, tensor in parameters.items()}
+    parameters = dict(subject.model.named_parameters())
 
-    def results(step: Tensor) -> Tensor:
-        moved = {name: tensor + step * direction[name] for name, tensor in parameters.items()}
-        decoded = functional_call(subject.model, moved, subject.batch)
-        # (N, V + S): without what stands past the ends of rows
-        return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
+    def results(*values: Tensor) -> Tensor:
+        return subject.forward(parameters=dict(zip(parameters, values, strict=True)))
 
-    if not has_right_slope(results, subject.draw):
+    values = tuple(parameters.values())
+    if not gradcheck(results, values, fast_mode=True, raise_exception=False):
         yield "wrong-gradients"
-
-
-def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Tensor]) -> bool:
-    """Return whether the gradient of results that depend on one number agrees, where that is 0,
-    with a central difference.
-
-    results: given that number, a tensor (), returns a tensor of any shape. draw: returns random
-        numbers of a shape; with such numbers as factors, the results are summed, so that the
-        gradient is one number, too.
-    """
-    zero = torch.zeros_like(draw()).requires_grad_()  # () of the type that `draw` gives
-    here = results(zero)
-    factors = draw(*here.shape)
-    (gradient,) = torch.autograd.grad((factors * here).sum(), zero)
-    with torch.no_grad():
-        change = results(zero + SMALL) - results(zero - SMALL)
-    difference = (factors * change).sum() / (2 * SMALL)
-    return torch.allclose(gradient, difference, rtol=1e-5, atol=1e-7)
 
 
 WHILE_TRAINING: Rules = {

@@ -3,7 +3,7 @@ config chose. The rules are in `models.py` and `tasks.py`.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,14 @@ from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import make_subject
-from seq2attn.contract.tasks import DRAWN, LOSS_RULES, TASK_RULES, check_examples, loss_example
+from seq2attn.contract.tasks import (
+    DRAWN,
+    LOSS_RULES,
+    TASK_RULES,
+    check_examples,
+    draw_outputs,
+    loss_of,
+)
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.findings.engine import Found, Rule, Rules, first
@@ -35,7 +42,10 @@ MODELS: tuple[dict[str, Any], ...] = (
     },
 )
 """settings of the tiny models in which a part is checked"""
-ALL_STEPS_AT_ONCE = {
+MASKED: dict[str, Any] = {"model.attention.mask_padding": True}
+"""the settings that a config is checked with: without the mask results depend on padding, which
+rules forbid"""
+ALL_STEPS_AT_ONCE = MASKED | {
     "model.decoder": {"name": "luong"},
     "model.attention.history": {"name": "none"},
 }
@@ -108,39 +118,39 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
     fork it. Does nothing for a config without such parts.
     """
-    for classes, rules, make in _foreign_checks(config, task, device):
-        for name, rule in rules.items():
-            reason = _reason(rule, make(), device=device)
-            if reason:
-                names = " and ".join(map(described, classes))
-                commands = dict.fromkeys(map(how_to_check, classes))
-                hint = f"Check it: {'; '.join(commands)}"
-                raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
-
-
-def _foreign_checks(
-    config: Config, task: Task, device: torch.device
-) -> Iterator[tuple[Sequence[type], Rules, Callable[[], Any]]]:
-    """Yield classes of plug-ins that `config` chose, the rules for them, and a function that
-    returns what a rule is checked on: the task, a loss, or a new model at each call, as a rule may
-    change it.
-    """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
     if of_task:
         lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
-        yield of_task, {"examples": partial(check_examples, lengths=lengths)}, lambda: task
-
+        examples = partial(check_examples, lengths=lengths)
+        _require(of_task, {"examples": examples}, lambda: task, device)
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     if of_model:
         dtype = torch.get_default_dtype()  # that of training
-        for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
+        for changes in (MASKED, ALL_STEPS_AT_ONCE):
+            variant = load_config(config, changes)
             new_model = partial(make_subject, variant, task, of_model, dtype, device)
-            yield of_model, models.WHILE_TRAINING, new_model
-
+            _require(of_model, models.WHILE_TRAINING, new_model, device)
     for loss in build_losses(config).values():
         if type(loss) in foreign:
-            yield [type(loss)], LOSS_RULES, lambda: loss  # noqa: B023  (called before the next)
+            _require([type(loss)], LOSS_RULES, lambda: loss, device)  # noqa: B023  (called before the next)
+
+
+def _require(
+    classes: Sequence[type], rules: Rules, make: Callable[[], Any], device: torch.device
+) -> None:
+    """Raise `Seq2AttnError`, which names these classes of plug-ins, if they break a rule.
+
+    make: returns what a rule is checked on: the task, a loss, or a new model at each call, as a
+        rule may change it.
+    device: that of the model.
+    """
+    for name, rule in rules.items():
+        if reason := _reason(rule, make(), device=device):
+            names = " and ".join(map(described, classes))
+            commands = dict.fromkeys(map(how_to_check, classes))
+            hint = f"Check it: {'; '.join(commands)}"
+            raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
 
 
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
@@ -156,57 +166,41 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
         torch.manual_seed(0)
         try:
             finding = first(rule, subject)
-            if finding is None:
-                return ""
-            error, reason = None, finding.text  # None: nothing was raised
-        except KeyboardInterrupt:
-            raise
-        except BaseException as raised:  # such as SystemExit, by which a part would end everything
-            if is_out_of_memory(raised):
+            reason = finding.text if finding else ""
+        except BaseException as error:  # such as SystemExit, by which a part would end everything
+            if isinstance(error, KeyboardInterrupt) or is_out_of_memory(error):
                 raise
-            if explained := plugin_error(raised):
+            if explained := plugin_error(error):
                 return explained.message  # which names the line, so that `part` need not
-            error, reason = raised, str(raised)
-            if not isinstance(raised, Seq2AttnError):
-                reason = f"raised {error_text(raised)}"
-        if part is not None:
-            reason = f"{line_of(part, error)}: {reason}"
-        return reason.partition("\n")[0]
+            refused = isinstance(error, Seq2AttnError)
+            reason = str(error) if refused else f"raised {error_text(error)}"
+    if reason and part is not None:
+        reason = f"{line_of(part)}: {reason}"
+    return reason.partition("\n")[0]
 
 
 # ---- the effect of options ----
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Yield the options of which other values are allowed, and none changes any result.
+    """Yield the options that are numbers or truth values of which other values are allowed, and
+    none changes any result.
 
     results_with: returns what the part computes, given other values of some options by name.
     chosen: the options and their usual values.
     """
     expected = results_with()
     for option, usual in chosen:
-        effects = []
-        for value in _other_values(usual):
-            with contextlib.suppress(Exception):  # raised for a value that is not allowed
-                results = results_with(**{option: value})
-                effects.append(not all(map(torch.equal, expected, results)))
-            if any(effects):  # one value that has an effect is enough
-                break
+        number = usual if isinstance(usual, int | float) else 0  # 0 for None
+        effects: list[bool] = []
+        # an option refuses some of these, such as halves, and all numbers if it is a text
+        for value in (not usual, number + 2, number / 2, 1, 0):
+            if value != usual and not any(effects):  # one value that has an effect is enough
+                with contextlib.suppress(Exception):  # raised for a value that is not allowed
+                    results = results_with(**{option: value})
+                    effects.append(not all(map(torch.equal, expected, results)))
         if effects and not any(effects):  # none at all: no other value is known, or allowed
             yield "option", option
-
-
-def _other_values(value: Any) -> list[Any]:
-    """Return other values that an option with this value may have: for a truth value the other one,
-    for a number or None several numbers, some of which the option may refuse, such as halves; for a
-    text an empty list.
-    """
-    if isinstance(value, str):
-        return []
-    if isinstance(value, bool):
-        return [not value]
-    number = value or 0  # 0 for None
-    return [other for other in (number + 2, number / 2, 1, 0) if other != value]
 
 
 def _results(subject: Any) -> list[Tensor]:
@@ -218,8 +212,7 @@ def _results(subject: Any) -> list[Tensor]:
     """
     torch.manual_seed(0)
     if isinstance(subject, Loss):
-        compute, _batch, *outputs = loss_example(subject)
-        return [subject.weight * compute(*outputs)]
+        return [subject.weight * loss_of(subject, *draw_outputs())]
     if isinstance(subject, Task):
         # many, as an option may show in few of them
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)
@@ -227,5 +220,4 @@ def _results(subject: Any) -> list[Tensor]:
     weights = list(subject.model.state_dict().values())
     evaluated = subject.forward()
     subject.model.train()
-    torch.manual_seed(0)  # of dropout
     return [*weights, evaluated, subject.forward()]

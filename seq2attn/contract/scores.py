@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from seq2attn.contract.shapes import scores_of
+from seq2attn.contract.subject import scores_of
 from seq2attn.model.scores import Score
 from seq2attn.parts import SCORES
 from seq2attn.plugins import load_plugins
