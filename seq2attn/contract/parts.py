@@ -1,9 +1,11 @@
 """Checks parts against their contract: any registered part alone, and before training those that a
-config chose. The rules are in `models.py` and `tasks.py`.
+config chose. The rules are in `models.py` and `tasks.py`. And registered scores, as what any
+attention's scores are compared with.
 """
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +16,7 @@ from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
-from seq2attn.contract.subject import make_subject
+from seq2attn.contract.subject import make_subject, scores_of
 from seq2attn.contract.tasks import (
     DRAWN,
     LOSS_RULES,
@@ -27,6 +29,8 @@ from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.losses import Loss
+from seq2attn.model.scores import Score
+from seq2attn.parts import SCORES
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
 from seq2attn.text import error_text, line_of
@@ -74,9 +78,9 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     # that does not take such keys, or an encoder without directions, gets the usual settings there.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
-    rules = models.RULES
-    if kind in ("task", "loss"):
-        rules = TASK_RULES if kind == "task" else LOSS_RULES
+    rules_without_model = {"task": TASK_RULES, "loss": LOSS_RULES}
+    rules = rules_without_model.get(kind, models.RULES)
+    if kind in rules_without_model:
         variants = [{}]  # there is no model to vary
 
     def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
@@ -221,3 +225,51 @@ def _results(subject: Any) -> list[Tensor]:
     evaluated = subject.forward()
     subject.model.train()
     return [*weights, evaluated, subject.forward()]
+
+
+# ---- registered scores ----
+
+
+@dataclass(frozen=True)
+class KnownScore:
+    """A score that can be made of any widths."""
+
+    name: str
+    equal_widths: bool
+    """it needs keys as wide as queries"""
+    is_built_in: bool
+    sizes: Sequence[str]
+    """its options that are numbers of components"""
+
+    def make(self, query_width: int, key_width: int, size: int | None = None) -> Score | None:
+        """Return the score, with this number of components; None if it scores nothing."""
+        options = dict.fromkeys(self.sizes, size) if size else {}
+        return SCORES.make(SCORES.choose(self.name, **options), query_width, key_width)
+
+
+def known_scores() -> list[KnownScore]:
+    """Return all registered scores."""
+    known = []
+    for entry in SCORES:
+        fields = entry.options.model_fields.items()
+        # whole numbers, `int` or `int | None`, are taken for numbers of components
+        sizes = [name for name, field in fields if "int" in str(field.annotation)]
+        # (the package's own are registered by their names, those of plug-ins as classes)
+        is_built_in = isinstance(entry.implementation, str)
+        known.append(KnownScore(entry.name, entry.equal_widths, is_built_in, sizes))
+    return known
+
+
+def scored(name: str) -> tuple[Any, ...]:
+    """Return queries (B, L, D), keys (B, S, D), the scores (B, L, S) that the registered score
+    `name` gives them, with its default options and biases of 0, and a list of its parameters. All
+    are drawn with seed 0; B = 8, L = 2, S = 5, D = 12.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        query, keys = torch.randn(8, 2, 12), torch.randn(8, 5, 12)
+        score = SCORES.make(SCORES.choose(name), 12, 12)
+        for parameter, tensor in score.named_parameters():
+            if parameter.endswith("bias"):
+                tensor.zero_()
+        return query, keys, scores_of(score, query, keys), list(score.parameters())

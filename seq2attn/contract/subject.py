@@ -132,7 +132,7 @@ def returned(subject: Subject) -> Returned:
     full = (B, L, width)  # of scores and weights
     for score in subject.parts(Score):
         query, keys = draw(B, L, score.query_width), draw(B, width, score.key_width)
-        yield "scores", scores_of(score, query, keys, subject.valid), full
+        yield "scores", scores_of(score, query, keys), full
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
         yield "weights", normaliser(draw(*full), subject.valid), full
@@ -169,10 +169,10 @@ def _of_state(name: str, state: Any, tensors: int, width: int) -> Returned:
         yield f"{name}, tensor {index}", tensor, (B, width)
 
 
-def scores_of(score: Score, query: Tensor, keys: Tensor, valid: Tensor) -> Any:
-    """Return the scores of query (B, L, Dq) and keys (B, S, Dk), where valid (B, 1, S) may be seen.
-    Some scores ask for the step, too: here the first one, with nothing remembered.
+def scores_of(score: Score, query: Tensor, keys: Tensor) -> Any:
+    """Return the scores of query (B, L, Dq) and keys (B, S, Dk), without padding. Some scores ask
+    for the step, too: here the first one, with nothing remembered.
     """
-    # (B, L, S): every query may see all that is valid
+    valid = keys.new_ones(len(keys), 1, keys.size(1)).bool()  # (B, 1, S)
     now = AttentionStep(query, None, None, valid, valid.expand(-1, query.size(1), -1))
     return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))

@@ -37,8 +37,8 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     for name in ("source_vocabulary", "target_vocabulary"):
         if not isinstance(getattr(task, name, None), Vocabulary):
             yield "no-vocabulary", name
-    low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
-    if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
+    low, high = task.min_length, task.max_length
+    if not 1 <= low <= high:
         yield "task-lengths", low, high
     # each once, in this order; None: examples of mixed lengths, as in training
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
@@ -67,8 +67,7 @@ def check_randomness(task: Task) -> Found:
         yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
         # (examples without an alignment have None)
-        is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
-        if not is_same:
+        if tensor is not None and not torch.equal(tensor, getattr(examples, name)):
             yield "draws-differ", name
 
 
@@ -112,7 +111,8 @@ def _draw(task: Task, length: int | None = None) -> Examples:
 
 def _check_examples_of(task: Task, length: int | None) -> Found:
     """Check examples of this length (None: of training lengths): types, shapes, ids, padding,
-    lengths and alignment. No target may be longer than `target_length` of its source says.
+    lengths, and alignment: a position in the source for each character of a target, and -1 past its
+    end. No target may be longer than `target_length` of its source says.
     """
     call = f"examples(random, {DRAWN}, {length})"  # as findings show it
     examples = _draw(task, length)
@@ -127,27 +127,18 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
         low = high = length
     shortest, longest = map(int, counts.aminmax())
     if not low <= shortest <= longest <= high:
-        found = f"{shortest} to {longest}"
-        yield "source-lengths", call, found, low, high
+        yield "source-lengths", call, shortest, longest, low, high
     for count, target_count in zip(counts.tolist(), target_counts.tolist(), strict=True):
         bound = task.target_length(count)
         if target_count > bound:
             yield "target-length", count, bound, call, target_count
-    if examples.alignment is not None:
-        yield from _check_alignment(call, examples, examples.alignment)
-
-
-def _check_alignment(call: str, examples: Examples, alignment: Tensor) -> Found:
-    """Check the alignment (DRAWN, T) of examples: a position in the source for each character of a
-    target, and -1 past its end.
-
-    call: the call that drew them, for findings.
-    """
-    shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
-    if shape != expected:
-        yield "alignment-shape", call, shape, expected
-    real = valid_mask(examples.target_lengths, alignment.size(1))
-    is_inside = (alignment >= 0) & (alignment < examples.source_lengths.unsqueeze(1))
+    alignment = examples.alignment  # (DRAWN, T)
+    if alignment is None:
+        return
+    if alignment.shape != examples.target.shape:
+        yield "alignment-shape", call, tuple(alignment.shape), tuple(examples.target.shape)
+    real = valid_mask(target_counts, alignment.size(1))
+    is_inside = (alignment >= 0) & (alignment < counts.unsqueeze(1))
     if not torch.where(real, is_inside, alignment == -1).all():
         yield "alignment", call
 
@@ -156,8 +147,8 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
     """Check that each row of ids (DRAWN, T) has symbols of the vocabulary up to its length, and
     padding, 0, from there on. name: what the ids are, for findings. lengths (DRAWN,).
     """
-    is_right = ids.dtype == torch.int64 and ids.dim() == 2
-    if not (is_right and len(ids) == len(lengths) == DRAWN):
+    is_matrix = ids.dtype == torch.int64 and ids.dim() == 2
+    if not (is_matrix and len(ids) == len(lengths) == DRAWN):
         yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
     # (callers stop at the first finding: ids are a matrix from here on)
     width = ids.size(1)
@@ -186,10 +177,9 @@ def check_loss(loss: Loss) -> Found:
         yield "loss-constant"
     if differ(compute(logits, scores), value):  # the same call once more
         yield "loss-state"
-    past = torch.zeros(2, 3, 1).bool()  # (B, L, 1)
-    past[1, 2] = True  # the second target has one symbol, and `<eos>`
-    # any numbers, other than those that were drawn
-    if differ(compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0)), value):
+    # (B, L, 1): 0 past the end of the second target, which has one symbol and `<eos>`; else 1
+    real = valid_mask(torch.tensor([3, 2]), 3).unsqueeze(2)
+    if differ(compute(logits * real, scores * real), value):
         yield "loss-padding"
     if not gradcheck(compute, (logits, scores), fast_mode=True, raise_exception=False):
         yield "wrong-gradients"
