@@ -168,7 +168,7 @@ NARROW = """
         (
             score("return scores.double()"),
             "attention.score=odd",
-            "shape: scores: torch.float64, expected torch.float32",
+            "shape: scores: torch.float64 (3, 4, 6), expected torch.float32 (3, 4, 6)",
         ),
         (
             score("self.training and self.n.add_(1); return scores", UNSAVED),

@@ -165,13 +165,13 @@ FORMULA = "return self.factor * query @ keys.mT"
             FORMULA,
             "return keys @ query.mT",
             "shape",
-            "mine.py:5: scores: shape (3, 6, 4), expected (3, 4, 6)",
+            "mine.py:5: scores: torch.float32 (3, 6, 4), expected torch.float32 (3, 4, 6)",
         ),
         (
             FORMULA,
             "return query @ keys.mT, None",
             "shape",
-            "mine.py:5: scores: tuple, expected a tensor",
+            "mine.py:5: scores: tuple of torch.float32 (3, 4, 6), NoneType, expected torch",
         ),
         (
             "query, keys)",

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn.functional import pad
 
-from seq2attn.contract.subject import B, L, Subject, differ, returned
+from seq2attn.contract.subject import B, L, Subject, differ, form, returned
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.findings.engine import Found, Rules
@@ -29,25 +29,18 @@ GARBAGE = len(SPECIAL)  # the token that replaces padding
 
 
 def check_shape(subject: Subject) -> Found:
-    """Results of parts, encoded sources, first states, logits and weights are finite and have the
-    right shapes and types.
+    """Results of parts, encoded sources, first states, logits and weights have the right shapes and
+    types; logits and weights are finite.
 
     What broadcasts would pass silently otherwise, and a number of another type would slow down all
     that follows.
     """
-    dtype = subject.draw(0).dtype  # that of the model
     for name, result, expected in returned(subject):
-        if isinstance(expected, str):  # the number of tensors of a state, in words
-            if result != expected:
-                yield "state-size", name, result, expected
-        elif not isinstance(result, Tensor):
-            yield "no-tensor", name, type(result).__name__
-        elif result.shape != expected:
-            yield "result-shape", name, tuple(result.shape), expected
-        elif result.dtype != dtype:
-            yield "result-type", name, result.dtype, dtype
-        elif not result.isfinite().all():
-            yield "result-infinite", name
+        found, right = form(result), form(expected)
+        if found != right:
+            yield "form", name, found, right
+    if not subject.forward().isfinite().all():
+        yield "not-finite-result"
 
 
 def check_randomness(subject: Subject) -> Found:
@@ -124,7 +117,7 @@ def check_steps(subject: Subject) -> Found:
     A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
     model, batch = subject.model, subject.batch
-    expected = subject.forward()
+    expected = model(batch).logits  # (B, L, V)
     with torch.no_grad():
         memory, state = model.encode(batch.source, batch.source_lengths)
         # other strings, whose keys no part may confuse with those above
@@ -132,8 +125,7 @@ def check_steps(subject: Subject) -> Found:
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
             real = batch.decoder_lengths > position  # (B,) rows that have not ended
-            results = subject.results_of(step)  # (B, 1, V + S)
-            if differ(results[real, 0], expected[real, position]):
+            if differ(step.logits[real, 0], expected[real, position]):
                 yield "steps", position
             state = after
 
@@ -220,11 +212,11 @@ def check_state(subject: Subject) -> Found:
     keeps.
     """
     for cell in subject.parts(Cell):
-        state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
-        after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
-        first, *others = [float(tensor.detach().abs().max()) for tensor in after]
-        # bounded means by 1, and 10 is far above that; a single tensor has no order (`default`)
-        if first > 10 and min(others, default=first) <= 1:
+        state = LARGE * subject.draw(cell.state_tensors, B, cell.width)
+        after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state.unbind())
+        largest = torch.stack(after).abs().amax(dim=(1, 2))  # of each tensor
+        # bounded means by 1, and 10 is far above that
+        if largest[0] > 10 and largest.min() <= 1:
             yield "state-order"
 
 

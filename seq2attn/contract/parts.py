@@ -216,7 +216,7 @@ def _results(subject: Any) -> list[Tensor]:
     """
     torch.manual_seed(0)
     if isinstance(subject, Loss):
-        return [subject.weight * loss_of(subject, *draw_outputs())]
+        return [subject.weight * loss_of(subject, draw_outputs())]
     if isinstance(subject, Task):
         # many, as an option may show in few of them
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)

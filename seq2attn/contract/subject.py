@@ -20,7 +20,6 @@ from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.histories import AttentionStep
-from seq2attn.model.interface import Decoded
 from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
@@ -31,9 +30,9 @@ B, L = 3, 4  # strings, and outputs of the longest target with its `<eos>`
 
 
 def differ(result: Tensor, expected: Tensor) -> bool:
-    """Return True unless the two are equal up to rounding."""
-    rtol, atol = (1e-8, 1e-10) if expected.dtype == torch.float64 else (1e-3, 1e-4)
-    return not torch.allclose(result, expected, rtol, atol)
+    """Return True unless the two are equal in the first half of the digits of their type."""
+    tolerance = torch.finfo(expected.dtype).eps ** 0.5
+    return not torch.allclose(result, expected, tolerance, tolerance)
 
 
 @dataclass(frozen=True)
@@ -67,26 +66,20 @@ class Subject:
         """Draw normally distributed numbers of the model's type."""
         return self.model.decoder.output.weight.new_empty(shape).normal_()
 
-    def results_of(self, decoded: Decoded) -> Tensor:
-        """Return logits and weights side by side, (B, L, V + S), without weights on padding beyond
-        the S tokens of the subject's own batch; of a model without attention logits alone,
-        (B, L, V).
-        """
-        logits, weights, _ = decoded
-        if weights is None:
-            return logits
-        return torch.cat([logits, weights[..., : self.width]], dim=2)
-
     def forward(
         self, batch: Batch | None = None, parameters: dict[str, Tensor] | None = None
     ) -> Tensor:
-        """Return `results_of` teacher forcing on a batch, by default the subject's own: (B, L,
-        V + S), with 0 past a row's end, where the model's are undefined.
+        """Return logits and weights of teacher forcing side by side, (B, L, V + S), without weights
+        on padding beyond the S tokens of the subject's own batch; of a model without attention
+        logits alone, (B, L, V). Past a row's end, where the model's are undefined, they are 0.
 
+        batch: None: the subject's own.
         parameters: by name, those that take the place of the model's; None: its own.
         """
         batch = batch or self.batch
-        results = self.results_of(functional_call(self.model, parameters or {}, batch))
+        results, weights, _ = functional_call(self.model, parameters or {}, batch)
+        if weights is not None:
+            results = torch.cat([results, weights[..., : self.width]], dim=2)
         real = valid_mask(batch.decoder_lengths, results.size(1))
         return results.masked_fill(~real.unsqueeze(2), 0)
 
@@ -118,55 +111,52 @@ def make_subject(
 
 # ---- what parts return ----
 
-Returned = Iterator[tuple[str, Any, tuple[int, ...] | str]]
-"""names of results, the results, and the shapes that they must have; of a state, first how many
-tensors it is and should be, both in words
-"""
 
-
-def returned(subject: Subject) -> Returned:
+def returned(subject: Subject) -> Iterator[tuple[str, Any, Any]]:
     """Yield what the parts to check return, each called alone on drawn numbers; and what encoder,
-    initial state and the whole model return, whichever parts are checked.
+    initial state and the whole model return, whichever parts are checked. Each result follows its
+    name, and is followed by something of the form that it must have.
     """
     draw, width = subject.draw, subject.width
-    full = (B, L, width)  # of scores and weights
+    full = draw(B, L, width)  # as scores and weights
     for score in subject.parts(Score):
         query, keys = draw(B, L, score.query_width), draw(B, width, score.key_width)
         yield "scores", scores_of(score, query, keys), full
-        yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
-        yield "weights", normaliser(draw(*full), subject.valid), full
+        yield "weights", normaliser(full, subject.valid), full
     for window in subject.parts(Window):
         query = draw(B, L, window.query_width)
         allowed, factor = window(query, subject.batch.source_lengths, width, 0)
-        # `allowed` is of bool: a product is of the model's type, as all other results
-        yield "allowed", allowed * draw(1), full
+        yield "allowed", allowed, full > 0
         if factor is not None:
             yield "factor", factor, full
     for cell in subject.parts(Cell):
         state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
-        yield "output", cell.output(state), (B, cell.width)
-        yield from _of_state("state after a step", state, cell.state_tensors, cell.width)
+        yield "output", cell.output(state), draw(B, cell.width)
+        yield "state after a step", state, (draw(B, cell.width),) * cell.state_tensors
 
     model, batch = subject.model, subject.batch
     encoded = model.encoder(batch.source, batch.source_lengths)
-    yield "encoder states", encoded.states, (B, width, model.encoder.width)
-    cell, finals = model.decoder.cell, model.encoder.final_tensors
-    yield from _of_state("final state", encoded.final, finals, cell.width)
-    first = model.initial_state(encoded)
-    yield from _of_state("first state", first, cell.state_tensors, cell.width)
+    yield "encoder states", encoded.states, draw(B, width, model.encoder.width)
+    cell = model.decoder.cell
+    h = draw(B, cell.width)  # as each tensor of a state
+    yield "final state", encoded.final, (h,) * model.encoder.final_tensors
+    yield "first state", model.initial_state(encoded), (h,) * cell.state_tensors
     logits, weights, _ = model(batch)
-    yield "logits", logits, (B, L, model.decoder.output.out_features)
+    yield "logits", logits, draw(B, L, model.decoder.output.out_features)
     if weights is not None:
         yield "weights", weights, full
 
 
-def _of_state(name: str, state: Any, tensors: int, width: int) -> Returned:
-    """Yield how many tensors a cell's state has, then each of them; an LSTM's has two, (h, c)."""
-    count = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
-    yield name, count, f"{tensors} tensors"
-    for index, tensor in enumerate(state):
-        yield f"{name}, tensor {index}", tensor, (B, width)
+def form(result: Any) -> str:
+    """Return the types and sizes of tensors, in tuples as they stand in these, and otherwise the
+    name of a type: `tuple of torch.float32 (3, 4), NoneType`.
+    """
+    if isinstance(result, Tensor):
+        return f"{result.dtype} {tuple(result.shape)}"
+    if isinstance(result, tuple):
+        return f"tuple of {', '.join(map(form, result))}"
+    return type(result).__name__
 
 
 def scores_of(score: Score, query: Tensor, keys: Tensor) -> Any:

@@ -96,11 +96,10 @@ def check_answer(task: Task, length: int | None = None) -> Found:
 
 def check_evaluation(task: Task) -> Found:
     """A model of the default config can be evaluated on the task's shortest and longest strings."""
-    model = build_model(Config(), task).eval()
-    predictor = Predictor(model, task, source_eos=True, device=CPU)
+    predictor = Predictor(build_model(Config(), task), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
     # what is measured does not matter, only whether it raises
-    evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
+    evaluate(predictor, [lengths[0], lengths[-1]], samples=DRAWN, seed="check")
     yield from ()
 
 
@@ -169,38 +168,39 @@ def check_loss(loss: Loss) -> Found:
     It is given attention weights, and an alignment, only if it says that it needs them.
     """
     compute = partial(loss_of, loss)
-    logits, scores = draw_outputs()
-    value = compute(logits, scores)
+    outputs = draw_outputs().requires_grad_()
+    value = compute(outputs)
     if not (isinstance(value, Tensor) and value.shape == () and value.isfinite()):
         yield "loss-number", value
     if not value.requires_grad:
         yield "loss-constant"
-    if differ(compute(logits, scores), value):  # the same call once more
+    if differ(compute(outputs), value):  # the same call once more
         yield "loss-state"
     # (B, L, 1): 0 past the end of the second target, which has one symbol and `<eos>`; else 1
     real = valid_mask(torch.tensor([3, 2]), 3).unsqueeze(2)
-    if differ(compute(logits * real, scores * real), value):
+    if differ(compute(outputs * real), value):
         yield "loss-padding"
-    if not gradcheck(compute, (logits, scores), fast_mode=True, raise_exception=False):
+    if not gradcheck(compute, outputs, fast_mode=True, raise_exception=False):
         yield "wrong-gradients"
 
 
-def draw_outputs() -> tuple[Tensor, Tensor]:
-    """Draw logits (B, L, V) and scores (B, L, S) for `loss_of`."""
-    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
-    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    return logits, scores
+def draw_outputs() -> Tensor:
+    """Draw logits and scores side by side, (B, L, V + S) = (2, 3, 7 + 4), for `loss_of`."""
+    return torch.randn(2, 3, 11, dtype=torch.float64)
 
 
-def loss_of(loss: Loss, logits: Tensor, scores: Tensor) -> Tensor:
-    """Return the loss of logits (B, L, V) and of the weights of scores (B, L, S) on B = 2 pairs. It
-    gets the weights, an alignment, and what else it asks for, only if it says that it needs them.
+def loss_of(loss: Loss, outputs: Tensor) -> Tensor:
+    """Return the loss of a model's outputs on B = 2 pairs. It gets weights, an alignment, and what
+    else it asks for, only if it says that it needs them.
+
+    outputs: as `draw_outputs` returns them; the weights are those of the scores.
     """
-    # ids of symbols (V = 7) of two lengths, so that there is padding
+    # ids of symbols of two lengths, so that there is padding
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
     batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
+    logits, scores = torch.split(outputs, [7, 4], dim=2)  # (B, L, V), (B, L, S)
     valid = valid_mask(batch.source_lengths, 4).unsqueeze(1)  # (B, 1, S)
     scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
     weights = scores.softmax(dim=2) if loss.needs_attention else None
