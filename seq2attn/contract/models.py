@@ -13,8 +13,8 @@ from torch.autograd import gradcheck
 from torch.nn.functional import pad
 
 from seq2attn.contract.subject import B, L, Subject, differ, form, returned
-from seq2attn.data.padding import valid_mask
-from seq2attn.data.vocabulary import SPECIAL
+from seq2attn.data.batches import valid_mask
+from seq2attn.data.vocabulary import PAD, SPECIAL
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
@@ -136,10 +136,9 @@ def check_padding(subject: Subject) -> Found:
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
     batch = subject.batch
-    wider = pad(batch.source, (0, EXTRA))
-    real = valid_mask(batch.source_lengths, wider.size(1))
-    garbage = replace(batch, source=wider.masked_fill(~real, GARBAGE))
-    if differ(subject.forward(garbage), subject.forward()):
+    wider = pad(batch.source, (0, EXTRA), value=PAD)
+    garbage = wider.masked_fill(wider == PAD, GARBAGE)
+    if differ(subject.forward(replace(batch, source=garbage)), subject.forward()):
         yield "reads-padding"
 
 

@@ -47,18 +47,19 @@ MODELS: tuple[dict[str, Any], ...] = (
 )
 """settings of the tiny models in which a part is checked"""
 MASKED: dict[str, Any] = {"model.attention.mask_padding": True}
-"""the settings that a config is checked with: without the mask results depend on padding, which
+"""the setting that a config is checked with: without the mask results depend on padding, which
 rules forbid"""
 ALL_STEPS_AT_ONCE = MASKED | {
-    "model.decoder": {"name": "luong"},
+    "model.decoder": {"name": "luong"},  # without the options of another `luong`
     "model.attention.history": {"name": "none"},
 }
-"""what lets a part see several queries in one call, as many decoders and histories never do"""
+"""the same, with what lets a part see several queries in one call, as many decoders and histories
+never do"""
 
 
-def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Check a part with these options, up to the first rule that it breaks. Returns, for each rule
-    that was checked, by name, how the part breaks it, or an empty string if it does not.
+def check_part(kind: str, name: str) -> dict[str, str]:
+    """Check a part with its default options, up to the first rule that it breaks. Returns, for
+    each rule that was checked, by name, how the part breaks it, or an empty string if it does not.
 
     kind, name: those of the part in its registry, such as "score" and "dot".
 
@@ -89,7 +90,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         """
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}}
-        config = check_config(values, {key: {"name": name, **options, **changed}})
+        config = check_config(values, {key: {"name": name, **changed}})
         if kind == "loss":
             return registry.make(config.training.losses[0])  # the schema makes a list of one
         task = build_task(config)
@@ -109,7 +110,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
             found[rule] = _reason(check, make(settings, dtype), part)
             if found[rule]:
                 return found
-    chosen = registry.choose(name, **options)
+    chosen = registry.choose(name)
     found["options"] = _reason(partial(_check_options, results_with), chosen, part)
     return found
 

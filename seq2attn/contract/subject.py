@@ -15,7 +15,6 @@ from seq2attn.build import build_model
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, make_batch, pad_pairs, valid_mask
 from seq2attn.data.tasks import Task
-from seq2attn.data.tasks.base import pad_pairs
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser

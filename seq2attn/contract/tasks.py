@@ -13,11 +13,9 @@ from torch.autograd import gradcheck
 
 from seq2attn.build import build_model
 from seq2attn.config import Config
-from seq2attn.contract.subject import differ
-from seq2attn.data.batches import make_batch
-from seq2attn.data.padding import valid_mask
-from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.tasks.base import pad_pairs
+from seq2attn.contract.subject import differ, form
+from seq2attn.data.batches import Examples, make_batch, pad_pairs, valid_mask
+from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import Found, Rules
@@ -116,7 +114,7 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     call = f"examples(random, {DRAWN}, {length})"  # as findings show it
     examples = _draw(task, length)
     if not isinstance(examples, Examples):
-        yield "no-examples", call, type(examples).__name__
+        yield "form", call, form(examples), "Examples"
     # (callers stop at the first finding: what was checked above holds from here on)
     counts, target_counts = examples.source_lengths, examples.target_lengths
     yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
@@ -134,8 +132,8 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     alignment = examples.alignment  # (DRAWN, T)
     if alignment is None:
         return
-    if alignment.shape != examples.target.shape:
-        yield "alignment-shape", call, tuple(alignment.shape), tuple(examples.target.shape)
+    if form(alignment) != form(examples.target):
+        yield "form", f"{call}: alignment", form(alignment), form(examples.target)
     real = valid_mask(target_counts, alignment.size(1))
     is_inside = (alignment >= 0) & (alignment < counts.unsqueeze(1))
     if not torch.where(real, is_inside, alignment == -1).all():
@@ -146,9 +144,8 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
     """Check that each row of ids (DRAWN, T) has symbols of the vocabulary up to its length, and
     padding, 0, from there on. name: what the ids are, for findings. lengths (DRAWN,).
     """
-    is_matrix = ids.dtype == torch.int64 and ids.dim() == 2
-    if not (is_matrix and len(ids) == len(lengths) == DRAWN):
-        yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
+    if (ids.dtype, ids.dim(), len(ids), len(lengths)) != (torch.int64, 2, DRAWN, DRAWN):
+        yield "ids-type", name, form(ids), len(lengths), DRAWN
     # (callers stop at the first finding: ids are a matrix from here on)
     width = ids.size(1)
     shortest, longest = map(int, lengths.aminmax())
