@@ -5,6 +5,7 @@ codes of the catalogue with their evidence. Only the first counts. A rule may le
 training mode or with gradients, so each needs a new subject.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -23,9 +24,6 @@ from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.points import At, Point, points_of
 
 STRAIGHT_THROUGH = "straight_through"
-LARGE = 1000  # the size of numbers that a bounded state does not keep
-EXTRA = 2  # columns of padding
-GARBAGE = len(SPECIAL)  # the token that replaces padding
 
 
 def check_shape(subject: Subject) -> Found:
@@ -123,11 +121,10 @@ def check_steps(subject: Subject) -> Found:
         # other strings, whose keys no part may confuse with those above
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
-            step, after = model.step(tokens, state, memory)
+            step, state = model.step(tokens, state, memory)
             real = batch.decoder_lengths > position  # (B,) rows that have not ended
             if differ(step.logits[real, 0], expected[real, position]):
                 yield "steps", position
-            state = after
 
 
 def check_padding(subject: Subject) -> Found:
@@ -136,8 +133,8 @@ def check_padding(subject: Subject) -> Found:
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
     batch = subject.batch
-    wider = pad(batch.source, (0, EXTRA), value=PAD)
-    garbage = wider.masked_fill(wider == PAD, GARBAGE)
+    wider = pad(batch.source, (0, 2), value=PAD)
+    garbage = wider.masked_fill(wider == PAD, len(SPECIAL))  # a symbol in place of padding
     if differ(subject.forward(replace(batch, source=garbage)), subject.forward()):
         yield "reads-padding"
 
@@ -153,7 +150,7 @@ def check_batch(subject: Subject) -> Found:
 
 
 def check_training(subject: Subject) -> Found:
-    """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
+    """A step has finite gradients, makes no parameter and no buffer, and changes
     no buffer that checkpoints leave out.
 
     Otherwise a resumed training would differ from an uninterrupted one, or its checkpoint could not
@@ -170,9 +167,7 @@ def check_training(subject: Subject) -> Found:
     model.train()
     # buffers that a checkpoint leaves out
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
-    loss = subject.backward()
-    if not abs(loss) < torch.inf:  # nor NaN
-        yield "loss-infinite", loss
+    subject.backward()
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and not parameter.grad.isfinite().all():
             yield "gradient-infinite", name
@@ -190,12 +185,9 @@ def check_context(subject: Subject) -> Found:
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
-    caught: list[Tensor] = []
-    # (`append` returns None, which leaves the weights as they are)
-    hooks = [(attention.weights, lambda weights, _: caught.append(weights))]
-    with hooked_places(hooks, Rank.CACHE):
-        weights = subject.model(subject.batch).weights
+    (caught,) = _passing(subject, [attention.weights]).values()
     used = torch.cat(caught, dim=1)
+    weights = subject.forward()[..., -subject.width :]  # (B, L, S), 0 past a row's end
     if used.shape == weights.shape:  # once at each position
         real = valid_mask(subject.batch.decoder_lengths, L)
         if differ(weights[real], used[real]):
@@ -207,11 +199,11 @@ def check_state(subject: Subject) -> Found:
     first.
 
     (c, h) in place of (h, c) breaks this: of an LSTM, c may grow, and h = o * tanh(c) may not. So
-    the rule takes one step from a state of `LARGE` numbers, which only a tensor that is not bounded
+    the rule takes one step from a state of large numbers, which only a tensor that is not bounded
     keeps.
     """
     for cell in subject.parts(Cell):
-        state = LARGE * subject.draw(cell.state_tensors, B, cell.width)
+        state = 1000 * subject.draw(cell.state_tensors, B, cell.width)
         after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state.unbind())
         largest = torch.stack(after).abs().amax(dim=(1, 2))  # of each tensor
         # bounded means by 1, and 10 is far above that
@@ -226,16 +218,22 @@ def check_points(subject: Subject) -> Found:
     points: dict[Point, str] = {}  # the names of attributes, by the points in them
     for part in subject.parts():
         points |= {point: attribute for attribute, _, point in points_of(part)}
-    passed: set[Point] = set()
+    passing = _passing(subject, points)
+    for point, name in points.items():
+        if not passing[point]:
+            yield "point-missed", name
+
+
+def _passing(subject: Subject, points: Iterable[Point]) -> dict[Point, list[Tensor]]:
+    """Return the values that pass each of these points, in order, when the model decodes."""
+    passing: dict[Point, list[Tensor]] = {point: [] for point in points}
 
     def note(value: Tensor, at: At) -> None:
-        passed.add(at.point)
+        passing[at.point].append(value)
 
-    with hooked_places(dict.fromkeys(points, note).items(), Rank.CACHE):
+    with hooked_places(dict.fromkeys(passing, note).items(), Rank.CACHE):
         subject.forward()
-    for point, name in points.items():
-        if point not in passed:
-            yield "point-missed", name
+    return passing
 
 
 def check_parameters(subject: Subject) -> Found:
@@ -257,13 +255,11 @@ def check_gradients(subject: Subject) -> Found:
     """
     if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
         return
-    parameters = dict(subject.model.named_parameters())
-
-    def results(*values: Tensor) -> Tensor:
-        return subject.forward(parameters=dict(zip(parameters, values, strict=True)))
-
-    values = tuple(parameters.values())
-    if not gradcheck(results, values, fast_mode=True, raise_exception=False):
+    parameters = tuple(subject.model.parameters())
+    # `gradcheck` moves the parameters in place, so that the model has them
+    if not gradcheck(
+        lambda *_: subject.forward(), parameters, fast_mode=True, raise_exception=False
+    ):
         yield "wrong-gradients"
 
 

@@ -18,6 +18,7 @@ from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import make_subject, scores_of
 from seq2attn.contract.tasks import (
+    CPU,
     DRAWN,
     LOSS_RULES,
     TASK_RULES,
@@ -35,7 +36,6 @@ from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_erro
 from seq2attn.registry import Options
 from seq2attn.text import error_text, line_of
 
-CPU = torch.device("cpu")
 MODELS: tuple[dict[str, Any], ...] = (
     {"bidirectional": True, "attention": {"score": "general"}},
     {"decoder": "luong", "attention": {"window": "local_m"}},

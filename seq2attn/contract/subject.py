@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from seq2attn.build import build_model
 from seq2attn.config import Config
@@ -65,28 +64,23 @@ class Subject:
         """Draw normally distributed numbers of the model's type."""
         return self.model.decoder.output.weight.new_empty(shape).normal_()
 
-    def forward(
-        self, batch: Batch | None = None, parameters: dict[str, Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch | None = None) -> Tensor:
         """Return logits and weights of teacher forcing side by side, (B, L, V + S), without weights
         on padding beyond the S tokens of the subject's own batch; of a model without attention
         logits alone, (B, L, V). Past a row's end, where the model's are undefined, they are 0.
 
         batch: None: the subject's own.
-        parameters: by name, those that take the place of the model's; None: its own.
         """
         batch = batch or self.batch
-        results, weights, _ = functional_call(self.model, parameters or {}, batch)
+        results, weights, _ = self.model(batch)
         if weights is not None:
             results = torch.cat([results, weights[..., : self.width]], dim=2)
         real = valid_mask(batch.decoder_lengths, results.size(1))
         return results.masked_fill(~real.unsqueeze(2), 0)
 
-    def backward(self) -> float:
-        """Compute the gradients of a loss, the mean square of all results, and return it."""
-        loss = self.forward().square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+    def backward(self) -> None:
+        """Compute the gradients of a loss, the mean square of all results."""
+        self.forward().square().mean().backward()  # type: ignore[no-untyped-call]
 
 
 def make_subject(
