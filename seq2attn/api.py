@@ -214,7 +214,7 @@ def check_attention(
     keys (B, S, Dk) and valid (B, S), True = real token; leave out `query` or `valid` if the
     attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
     """
-    from seq2attn.contract.scores import known_scores
+    from seq2attn.contract.parts import known_scores
     from seq2attn.doctor import examine
 
     return examine.check_attention(

@@ -168,7 +168,7 @@ NARROW = """
         (
             score("return scores.double()"),
             "attention.score=odd",
-            "shape: scores: torch.float64, expected torch.float32",
+            "shape: scores: torch.float64 (3, 4, 6), expected torch.float32 (3, 4, 6)",
         ),
         (
             score("self.training and self.n.add_(1); return scores", UNSAVED),
@@ -432,14 +432,18 @@ COUNTS = "self.calls += 1\n        return self.calls * decoded.logits.mean()"
         (
             PART.format(base="RecurrentEncoder", body=IN_PLACE),
             "arguments",
-            "source_lengths is changed in place",
+            "odd.py:15: RuntimeError: an argument is changed in place; make a new tensor",
         ),
         (
             PART.format(base="Softmax", body=MASK_IN_PLACE),
             "arguments",
-            "memory.valid is changed in place",
+            "odd.py:15: RuntimeError: an argument is changed in place",
         ),
-        (score(LATE), "training", "buffer decoder.attention.score.seen is made in a step"),
+        (
+            score(LATE),
+            "training",
+            "decoder.attention.score.seen is made in a step, too late to be trained and loaded",
+        ),
         (
             f"from seq2attn import Point\n{score('return scores', IDLE)}",
             "points",

@@ -165,13 +165,13 @@ FORMULA = "return self.factor * query @ keys.mT"
             FORMULA,
             "return keys @ query.mT",
             "shape",
-            "mine.py:5: scores: shape (3, 6, 4), expected (3, 4, 6)",
+            "mine.py:5: scores: torch.float32 (3, 6, 4), expected torch.float32 (3, 4, 6)",
         ),
         (
             FORMULA,
             "return query @ keys.mT, None",
             "shape",
-            "mine.py:5: scores: tuple, expected a tensor",
+            "mine.py:5: scores: tuple of torch.float32 (3, 4, 6), NoneType, expected torch",
         ),
         (
             "query, keys)",
@@ -183,7 +183,7 @@ FORMULA = "return self.factor * query @ keys.mT"
             FORMULA,
             f"keys.mul_(2)\n        {FORMULA}",
             "arguments",
-            "mine.py:5: memory.keys is changed in place; make a new tensor",
+            "mine.py:12: RuntimeError: an argument is changed in place; make a new tensor",
         ),
         (
             FORMULA,
@@ -197,8 +197,8 @@ FORMULA = "return self.factor * query @ keys.mT"
             f"        {FORMULA} * self.w",
             "training",
             (
-                "mine.py:5: parameter decoder.attention.score.w is made in a step, so it is not "
-                "trained; make it in __init__"
+                "mine.py:5: decoder.attention.score.w is made in a step, too late to be trained "
+                "and loaded; make it in __init__"
             ),
         ),
     ],

@@ -26,7 +26,7 @@ HINT = (
     "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
     'needs keys as wide as queries says so: @register("name", equal_widths=True)'
 )
-SCORES = "seq2attn.contract.scores:known_scores"
+SCORES = "seq2attn.contract.parts:known_scores"
 """a function that returns the scores that --expect may name; the processes that examine call it"""
 
 Names = Annotated[
@@ -101,8 +101,8 @@ def check(
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, contexts against the weights of answers,
     gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
-    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Options
-    have their default values; at the end each is set to another one, which must change something.
+    answers, and an evaluation. Losses: one number, padding, gradients. Options have their default
+    values; at the end each is set to another one, which must change something.
 
     Examples:
 
@@ -225,7 +225,7 @@ def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
     """Compare each chosen score with the one that is expected, a name or a formula, and show a row
     for each; parts that are not scores are left out. Raises `Seq2AttnError` if a score differs.
     """
-    from seq2attn.contract.scores import known_scores, scored
+    from seq2attn.contract.parts import known_scores, scored
     from seq2attn.doctor.scores import Sample, compare
 
     rows, known = [], known_scores()

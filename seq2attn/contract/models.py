@@ -5,17 +5,17 @@ codes of the catalogue with their evidence. Only the first counts. A rule may le
 training mode or with gradients, so each needs a new subject.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
+from torch.autograd import gradcheck
+from torch.nn.functional import pad
 
-from seq2attn.contract.shapes import check_shape
-from seq2attn.contract.subject import B, L, Subject, differ
+from seq2attn.contract.subject import B, L, Subject, differ, form, returned
 from seq2attn.data.batches import valid_mask
+from seq2attn.data.vocabulary import PAD, SPECIAL
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
@@ -23,8 +23,21 @@ from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.points import At, Point, Rank, hooked_places, points_of
 
 STRAIGHT_THROUGH = "straight_through"
-LARGE = 1000  # the size of numbers that a bounded state does not keep
-SMALL = 1e-6  # the step of central differences
+
+
+def check_shape(subject: Subject) -> Found:
+    """Results of parts, encoded sources, first states, logits and weights have the right shapes and
+    types; logits and weights are finite.
+
+    What broadcasts would pass silently otherwise, and a number of another type would slow down all
+    that follows.
+    """
+    for name, result, expected in returned(subject):
+        found, right = form(result), form(expected)
+        if found != right:
+            yield "form", name, found, right
+    if not subject.forward().isfinite().all():
+        yield "not-finite-result"
 
 
 def check_randomness(subject: Subject) -> Found:
@@ -37,46 +50,33 @@ def check_randomness(subject: Subject) -> Found:
 
 
 def check_arguments(subject: Subject) -> Found:
-    """No part changes what it is given in place: tokens, lengths, masks, memory or state."""
-    model, batch = subject.model, subject.batch
-    yield from _changed(vars(batch), subject.forward)
-    memory, state = model.encode(batch.source, batch.source_lengths)
-    given = {"memory": memory, "state": state}
-    yield from _changed(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+    """No part changes what it is given in place: tokens, lengths, masks, memory or state.
 
-
-def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
-    """Yield a finding for each tensor in `given` that a call changes in place.
-
-    given: what the call gets, by name.
+    Torch refuses to change a tensor of `inference_mode` outside it, and says in which line.
     """
-    tensors = dict(_tensors(given))
-    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-    call()
-    for name, tensor in tensors.items():
-        if not torch.equal(tensor, before[name]):
-            yield "argument-in-place", name
-
-
-def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor in nested mappings and tuples, after the way to it, `memory.valid`.
-
-    name: the way to `value`; empty at the top.
-    """
-    if isinstance(value, Tensor):
-        yield name, value
-    if isinstance(value, tuple):
-        value = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    if isinstance(value, Mapping):
-        for key, member in value.items():
-            yield from _tensors(member, f"{name}.{key}" if name else str(key))
+    model = subject.model
+    with torch.inference_mode():
+        batch = subject.batch.select(torch.arange(B))  # a copy
+        memory, state = model.encode(batch.source, batch.source_lengths)
+    try:
+        with torch.no_grad():
+            model(batch)
+            model.step(batch.decoder_input[:, 0], state, memory)
+    except RuntimeError as error:
+        if "inference tensor" in str(error):
+            error.args = ("an argument is changed in place; make a new tensor",)
+        raise
+    yield from ()
 
 
 def check_mask(subject: Subject) -> Found:
-    """Weights are not below 0, and are 0 on padding; a row in which no key is allowed passes no
-    gradient to its scores. If the normaliser says that its weights sum to one, `_row_sums` checks
-    their rows. Weights of a normaliser or history that is `signed` may be below 0, and sum to
-    anything. Not checked without attention.
+    """Weights are not below 0, and are 0 on padding; a row in which no key is allowed has no
+    weights, and passes no gradient to its scores. Not checked without attention.
+
+    If the normaliser says that its weights sum to one, each row sums to 1, or to 0, as where no key
+    is allowed (whether none is, is not looked up). Where a window's factor or a history takes
+    weight away, any sum up to 1 is right. Weights of a normaliser or history that is `signed` may
+    be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -90,19 +90,12 @@ def check_mask(subject: Subject) -> Found:
         yield "weight-on-padding"
     for normaliser in subject.parts(Normaliser):  # called alone, with no key allowed
         scores = subject.draw(B, L, subject.width).requires_grad_()
-        total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
-        (gradients,) = torch.autograd.grad(total, scores)
-        if gradients.any():
+        closed = normaliser(scores, torch.zeros_like(scores).bool())
+        (gradients,) = torch.autograd.grad(closed.sum(), scores)
+        if closed.any() or gradients.any():
             yield "closed-row"
-    if attention.normaliser.sums_to_one and not signed:
-        yield from _row_sums(subject, attention, weights)
-
-
-def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
-    """Yield wrong sums of rows of weights (B, L, S). A sum is right if it is 1, or 0, as where no
-    key is allowed (whether none is, is not looked up). Where a window's factor or a history takes
-    weight away, any sum up to 1 is right.
-    """
+    if signed or not attention.normaliser.sums_to_one:
+        return
     is_exact = attention.history.sums_to_one
     if attention.window is not None:
         # any query: whether there is a factor does not depend on it
@@ -121,18 +114,16 @@ def check_steps(subject: Subject) -> Found:
     A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
     model, batch = subject.model, subject.batch
-    expected = subject.forward()
+    expected = model(batch).logits  # (B, L, V)
     with torch.no_grad():
         memory, state = model.encode(batch.source, batch.source_lengths)
         # other strings, whose keys no part may confuse with those above
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
-            step, after = model.step(tokens, state, memory)
+            step, state = model.step(tokens, state, memory)
             real = batch.decoder_lengths > position  # (B,) rows that have not ended
-            results = subject.results_of(step)  # (B, 1, V + S)
-            if differ(results[real, 0], expected[real, position]):
+            if differ(step.logits[real, 0], expected[real, position]):
                 yield "steps", position
-            state = after
 
 
 def check_padding(subject: Subject) -> Found:
@@ -140,10 +131,11 @@ def check_padding(subject: Subject) -> Found:
 
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
-    expected = subject.forward()
-    for batch in subject.other_padding():
-        if differ(subject.forward(batch), expected):
-            yield "reads-padding"
+    batch = subject.batch
+    wider = pad(batch.source, (0, 2), value=PAD)
+    garbage = wider.masked_fill(wider == PAD, len(SPECIAL))  # a symbol in place of padding
+    if differ(subject.forward(replace(batch, source=garbage)), subject.forward()):
+        yield "reads-padding"
 
 
 def check_batch(subject: Subject) -> Found:
@@ -151,69 +143,53 @@ def check_batch(subject: Subject) -> Found:
 
     A part that normalises over the batch breaks this.
     """
-    results = subject.forward()
-    for row in range(len(results)):
-        here = slice(row, row + 1)
-        alone = subject.forward(subject.batch.select(here))
-        if differ(alone, results[here]):
-            yield "reads-rows"
+    alone = subject.forward(subject.batch.select(slice(1, 2)))  # the second of three rows
+    if differ(alone, subject.forward()[1:2]):
+        yield "reads-rows"
 
 
 def check_training(subject: Subject) -> Found:
-    """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
+    """A step has finite gradients, makes no parameter and no buffer, and changes
     no buffer that checkpoints leave out.
 
     Otherwise a resumed training would differ from an uninterrupted one, or its checkpoint could not
     be loaded.
     """
     model = subject.model
-    saved, parameters = model.state_dict(), set(model.parameters())
-    # parameters and buffers that this first call makes come too late: the optimiser does not know
-    # them, and a new model has no place for them when it loads a checkpoint
+    saved = model.state_dict(keep_vars=True)
+    # what this first call makes comes too late: the optimiser does not know a new parameter, and a
+    # new model has no place for it, or for a new buffer, when it loads a checkpoint
     subject.forward()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if tensor is not saved.get(name):
+            yield "made-late", name
     model.train()
     # buffers that a checkpoint leaves out
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
-    loss = subject.backward()
-    if not abs(loss) < torch.inf:  # nor NaN
-        yield "loss-infinite", loss
+    subject.backward()
     for name, parameter in model.named_parameters():
-        gradient = parameter.grad
-        if parameter not in parameters:
-            yield "late-parameter", name
-        if gradient is not None and not gradient.isfinite().all():
+        if parameter.grad is not None and not parameter.grad.isfinite().all():
             yield "gradient-infinite", name
-    buffers = dict(model.named_buffers())
-    for name in sorted(model.state_dict().keys() - saved.keys()):
-        if name in buffers:  # and not a late parameter
-            yield "late-buffer", name
     for name, before in unsaved.items():
         if not torch.equal(model.get_buffer(name), before):
             yield "unsaved-buffer", name
 
 
 def check_context(subject: Subject) -> Found:
-    """The weights that a model returns are those that it used: its contexts are the values,
-    averaged with them.
+    """The weights that a model returns are those with which it averaged the values.
 
-    Contexts are caught by a hook. Not checked for several heads, nor for decoders that attend
-    several times at a position, or read no context: their `context` is `fixed`.
+    These are caught by a hook. Not checked for several heads, nor for decoders that attend several
+    times at a position, or read no context: their `context` is `fixed`.
     """
-    model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
+    attention = subject.model.decoder.attention
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
-    contexts: list[Tensor] = []
-    # (`append` returns None, which leaves the context as it is)
-    hooks = [(attention.context, lambda context, _: contexts.append(context))]
-    with hooked_places(hooks, Rank.CACHE):
-        weights = model(batch).weights
-    memory, _ = model.encode(batch.source, batch.source_lengths)
-    averaged = weights @ memory.values  # (B, L, Dv)
-    # (B, L, Dv) without what a history adds to a context, which follows the averaged values
-    context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
-    if context.shape == averaged.shape:  # one head, and once at each position
-        real = valid_mask(batch.decoder_lengths, L)
-        if differ(averaged[real], context[real]):
+    (caught,) = _passing(subject, [attention.weights]).values()
+    used = torch.cat(caught, dim=1)
+    weights = subject.forward()[..., -subject.width :]  # (B, L, S), 0 past a row's end
+    if used.shape == weights.shape:  # once at each position
+        real = valid_mask(subject.batch.decoder_lengths, L)
+        if differ(weights[real], used[real]):
             yield "other-weights"
 
 
@@ -222,15 +198,15 @@ def check_state(subject: Subject) -> Found:
     first.
 
     (c, h) in place of (h, c) breaks this: of an LSTM, c may grow, and h = o * tanh(c) may not. So
-    the rule takes one step from a state of `LARGE` numbers, which only a tensor that is not bounded
+    the rule takes one step from a state of large numbers, which only a tensor that is not bounded
     keeps.
     """
     for cell in subject.parts(Cell):
-        state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
-        after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
-        first, *others = [float(tensor.detach().abs().max()) for tensor in after]
-        # bounded means by 1, and 10 is far above that; a single tensor has no order (`default`)
-        if first > 10 and min(others, default=first) <= 1:
+        state = 1000 * subject.draw(cell.state_tensors, B, cell.width)
+        after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state.unbind())
+        largest = torch.stack(after).abs().amax(dim=(1, 2))  # of each tensor
+        # bounded means by 1, and 10 is far above that
+        if largest[0] > 10 and largest.min() <= 1:
             yield "state-order"
 
 
@@ -238,21 +214,25 @@ def check_points(subject: Subject) -> Found:
     """A value passes through every point of the parts that are checked (`Point`, where hooks may
     see and change values), or hooks and caches would miss it.
     """
-    points = {}  # the names of attributes, by the points in them
+    points: dict[Point, str] = {}  # the names of attributes, by the points in them
     for part in subject.parts():
-        for attribute, _, point in points_of(part):
-            points[point] = attribute
-    passed: set[Point] = set()
-    hooks = {point: partial(_pass, passed, point) for point in points}
-    with hooked_places(hooks.items(), Rank.CACHE):
-        subject.forward()
+        points |= {point: attribute for attribute, _, point in points_of(part)}
+    passing = _passing(subject, points)
     for point, name in points.items():
-        if point not in passed:
+        if not passing[point]:
             yield "point-missed", name
 
 
-def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
-    passed.add(point)
+def _passing(subject: Subject, points: Iterable[Point]) -> dict[Point, list[Tensor]]:
+    """Return the values that pass each of these points, in order, when the model decodes."""
+    passing: dict[Point, list[Tensor]] = {point: [] for point in points}
+
+    def note(value: Tensor, at: At) -> None:
+        passing[at.point].append(value)
+
+    with hooked_places(dict.fromkeys(passing, note).items(), Rank.CACHE):
+        subject.forward()
+    return passing
 
 
 def check_parameters(subject: Subject) -> Found:
@@ -268,47 +248,18 @@ def check_parameters(subject: Subject) -> Found:
 
 
 def check_gradients(subject: Subject) -> Found:
-    """The gradient of a random sum of all results agrees with a central difference in a random
-    direction: all parameters are moved along it together, so that one number, `step`, is what
-    results depend on.
+    """Gradients agree with finite differences, for each parameter in a random direction.
 
     Not checked for a part that says otherwise: `gradient = "straight_through"`.
     """
     if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
         return
-    parameters = {
-        name: parameter.detach()
-        for name, parameter in subject.model.named_parameters()
-        if parameter.requires_grad
-    }
-    direction = {name: subject.draw(*tensor.shape) for name, tensor in parameters.items()}
-
-    def results(step: Tensor) -> Tensor:
-        moved = {name: tensor + step * direction[name] for name, tensor in parameters.items()}
-        decoded = functional_call(subject.model, moved, subject.batch)
-        # (N, V + S): without what stands past the ends of rows
-        return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
-
-    if not has_right_slope(results, subject.draw):
+    parameters = tuple(subject.model.parameters())
+    # `gradcheck` moves the parameters in place, so that the model has them
+    if not gradcheck(
+        lambda *_: subject.forward(), parameters, fast_mode=True, raise_exception=False
+    ):
         yield "wrong-gradients"
-
-
-def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Tensor]) -> bool:
-    """Return whether the gradient of results that depend on one number agrees, where that is 0,
-    with a central difference.
-
-    results: given that number, a tensor (), returns a tensor of any shape. draw: returns random
-        numbers of a shape; with such numbers as factors, the results are summed, so that the
-        gradient is one number, too.
-    """
-    zero = torch.zeros_like(draw()).requires_grad_()  # () of the type that `draw` gives
-    here = results(zero)
-    factors = draw(*here.shape)
-    (gradient,) = torch.autograd.grad((factors * here).sum(), zero)
-    with torch.no_grad():
-        change = results(zero + SMALL) - results(zero - SMALL)
-    difference = (factors * change).sum() / (2 * SMALL)
-    return torch.allclose(gradient, difference, rtol=1e-5, atol=1e-7)
 
 
 WHILE_TRAINING: Rules = {

@@ -1,9 +1,11 @@
 """Checks parts against their contract: any registered part alone, and before training those that a
-config chose. The rules are in `models.py` and `tasks.py`.
+config chose. The rules are in `models.py` and `tasks.py`. And registered scores, as what any
+attention's scores are compared with.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,17 +16,26 @@ from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
-from seq2attn.contract.subject import make_subject
-from seq2attn.contract.tasks import DRAWN, LOSS_RULES, TASK_RULES, check_examples, loss_example
+from seq2attn.contract.subject import make_subject, scores_of
+from seq2attn.contract.tasks import (
+    CPU,
+    DRAWN,
+    LOSS_RULES,
+    TASK_RULES,
+    check_examples,
+    draw_outputs,
+    loss_of,
+)
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.interface import Loss
+from seq2attn.model.scores import Score
+from seq2attn.parts import SCORES
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
 from seq2attn.text import error_text, line_of
 
-CPU = torch.device("cpu")
 MODELS: tuple[dict[str, Any], ...] = (
     {"bidirectional": True, "attention": {"score": "general"}},
     {"decoder": "luong", "attention": {"window": "local_m"}},
@@ -35,16 +46,20 @@ MODELS: tuple[dict[str, Any], ...] = (
     },
 )
 """settings of the tiny models in which a part is checked"""
-ALL_STEPS_AT_ONCE = {
-    "model.decoder": {"name": "luong"},
+MASKED: dict[str, Any] = {"model.attention.mask_padding": True}
+"""the setting that a config is checked with: without the mask results depend on padding, which
+rules forbid"""
+ALL_STEPS_AT_ONCE = MASKED | {
+    "model.decoder": {"name": "luong"},  # without the options of another `luong`
     "model.attention.history": {"name": "none"},
 }
-"""what lets a part see several queries in one call, as many decoders and histories never do"""
+"""the same, with what lets a part see several queries in one call, as many decoders and histories
+never do"""
 
 
-def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Check a part with these options, up to the first rule that it breaks. Returns, for each rule
-    that was checked, by name, how the part breaks it, or an empty string if it does not.
+def check_part(kind: str, name: str) -> dict[str, str]:
+    """Check a part with its default options, up to the first rule that it breaks. Returns, for
+    each rule that was checked, by name, how the part breaks it, or an empty string if it does not.
 
     kind, name: those of the part in its registry, such as "score" and "dot".
 
@@ -64,9 +79,9 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     # that does not take such keys, or an encoder without directions, gets the usual settings there.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
-    rules = models.RULES
-    if kind in ("task", "loss"):
-        rules = TASK_RULES if kind == "task" else LOSS_RULES
+    rules_without_model = {"task": TASK_RULES, "loss": LOSS_RULES}
+    rules = rules_without_model.get(kind, models.RULES)
+    if kind in rules_without_model:
         variants = [{}]  # there is no model to vary
 
     def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
@@ -75,7 +90,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         """
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}}
-        config = check_config(values, {key: {"name": name, **options, **changed}})
+        config = check_config(values, {key: {"name": name, **changed}})
         if kind == "loss":
             return registry.make(config.training.losses[0])  # the schema makes a list of one
         task = build_task(config)
@@ -95,7 +110,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
             found[rule] = _reason(check, make(settings, dtype), part)
             if found[rule]:
                 return found
-    chosen = registry.choose(name, **options)
+    chosen = registry.choose(name)
     found["options"] = _reason(partial(_check_options, results_with), chosen, part)
     return found
 
@@ -108,39 +123,39 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
     fork it. Does nothing for a config without such parts.
     """
-    for classes, rules, make in _foreign_checks(config, task, device):
-        for name, rule in rules.items():
-            reason = _reason(rule, make(), device=device)
-            if reason:
-                names = " and ".join(map(described, classes))
-                commands = dict.fromkeys(map(how_to_check, classes))
-                hint = f"Check it: {'; '.join(commands)}"
-                raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
-
-
-def _foreign_checks(
-    config: Config, task: Task, device: torch.device
-) -> Iterator[tuple[Sequence[type], Rules, Callable[[], Any]]]:
-    """Yield classes of plug-ins that `config` chose, the rules for them, and a function that
-    returns what a rule is checked on: the task, a loss, or a new model at each call, as a rule may
-    change it.
-    """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
     if of_task:
         lengths = config.evaluation.lengths or task.trained_lengths  # those to be evaluated
-        yield of_task, {"examples": partial(check_examples, lengths=lengths)}, lambda: task
-
+        examples = partial(check_examples, lengths=lengths)
+        _require(of_task, {"examples": examples}, lambda: task, device)
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     if of_model:
         dtype = torch.get_default_dtype()  # that of training
-        for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
+        for changes in (MASKED, ALL_STEPS_AT_ONCE):
+            variant = load_config(config, changes)
             new_model = partial(make_subject, variant, task, of_model, dtype, device)
-            yield of_model, models.WHILE_TRAINING, new_model
-
+            _require(of_model, models.WHILE_TRAINING, new_model, device)
     for loss in build_losses(config).values():
         if type(loss) in foreign:
-            yield [type(loss)], LOSS_RULES, lambda: loss  # noqa: B023  (called before the next)
+            _require([type(loss)], LOSS_RULES, lambda: loss, device)  # noqa: B023  (called before the next)
+
+
+def _require(
+    classes: Sequence[type], rules: Rules, make: Callable[[], Any], device: torch.device
+) -> None:
+    """Raise `Seq2AttnError`, which names these classes of plug-ins, if they break a rule.
+
+    make: returns what a rule is checked on: the task, a loss, or a new model at each call, as a
+        rule may change it.
+    device: that of the model.
+    """
+    for name, rule in rules.items():
+        if reason := _reason(rule, make(), device=device):
+            names = " and ".join(map(described, classes))
+            commands = dict.fromkeys(map(how_to_check, classes))
+            hint = f"Check it: {'; '.join(commands)}"
+            raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
 
 
 def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.device = CPU) -> str:
@@ -156,57 +171,41 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
         torch.manual_seed(0)
         try:
             finding = first(rule, subject)
-            if finding is None:
-                return ""
-            error, reason = None, finding.text  # None: nothing was raised
-        except KeyboardInterrupt:
-            raise
-        except BaseException as raised:  # such as SystemExit, by which a part would end everything
-            if is_out_of_memory(raised):
+            reason = finding.text if finding else ""
+        except BaseException as error:  # such as SystemExit, by which a part would end everything
+            if isinstance(error, KeyboardInterrupt) or is_out_of_memory(error):
                 raise
-            if explained := plugin_error(raised):
+            if explained := plugin_error(error):
                 return explained.message  # which names the line, so that `part` need not
-            error, reason = raised, str(raised)
-            if not isinstance(raised, Seq2AttnError):
-                reason = f"raised {error_text(raised)}"
-        if part is not None:
-            reason = f"{line_of(part, error)}: {reason}"
-        return reason.partition("\n")[0]
+            refused = isinstance(error, Seq2AttnError)
+            reason = str(error) if refused else f"raised {error_text(error)}"
+    if reason and part is not None:
+        reason = f"{line_of(part)}: {reason}"
+    return reason.partition("\n")[0]
 
 
 # ---- the effect of options ----
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Yield the options of which other values are allowed, and none changes any result.
+    """Yield the options that are numbers or truth values of which other values are allowed, and
+    none changes any result.
 
     results_with: returns what the part computes, given other values of some options by name.
     chosen: the options and their usual values.
     """
     expected = results_with()
     for option, usual in chosen:
-        effects = []
-        for value in _other_values(usual):
-            with contextlib.suppress(Exception):  # raised for a value that is not allowed
-                results = results_with(**{option: value})
-                effects.append(not all(map(torch.equal, expected, results)))
-            if any(effects):  # one value that has an effect is enough
-                break
+        number = usual if isinstance(usual, int | float) else 0  # 0 for None
+        effects: list[bool] = []
+        # an option refuses some of these, such as halves, and all numbers if it is a text
+        for value in (not usual, number + 2, number / 2, 1, 0):
+            if value != usual and not any(effects):  # one value that has an effect is enough
+                with contextlib.suppress(Exception):  # raised for a value that is not allowed
+                    results = results_with(**{option: value})
+                    effects.append(not all(map(torch.equal, expected, results)))
         if effects and not any(effects):  # none at all: no other value is known, or allowed
             yield "option", option
-
-
-def _other_values(value: Any) -> list[Any]:
-    """Return other values that an option with this value may have: for a truth value the other one,
-    for a number or None several numbers, some of which the option may refuse, such as halves; for a
-    text an empty list.
-    """
-    if isinstance(value, str):
-        return []
-    if isinstance(value, bool):
-        return [not value]
-    number = value or 0  # 0 for None
-    return [other for other in (number + 2, number / 2, 1, 0) if other != value]
 
 
 def _results(subject: Any) -> list[Tensor]:
@@ -218,8 +217,7 @@ def _results(subject: Any) -> list[Tensor]:
     """
     torch.manual_seed(0)
     if isinstance(subject, Loss):
-        compute, _batch, *outputs = loss_example(subject)
-        return [subject.weight * compute(*outputs)]
+        return [subject.weight * loss_of(subject, draw_outputs())]
     if isinstance(subject, Task):
         # many, as an option may show in few of them
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)
@@ -227,5 +225,52 @@ def _results(subject: Any) -> list[Tensor]:
     weights = list(subject.model.state_dict().values())
     evaluated = subject.forward()
     subject.model.train()
-    torch.manual_seed(0)  # of dropout
     return [*weights, evaluated, subject.forward()]
+
+
+# ---- registered scores ----
+
+
+@dataclass(frozen=True)
+class KnownScore:
+    """A score that can be made of any widths."""
+
+    name: str
+    equal_widths: bool
+    """it needs keys as wide as queries"""
+    is_built_in: bool
+    sizes: Sequence[str]
+    """its options that are numbers of components"""
+
+    def make(self, query_width: int, key_width: int, size: int | None = None) -> Score | None:
+        """Return the score, with this number of components; None if it scores nothing."""
+        options = dict.fromkeys(self.sizes, size) if size else {}
+        return SCORES.make(SCORES.choose(self.name, **options), query_width, key_width)
+
+
+def known_scores() -> list[KnownScore]:
+    """Return all registered scores."""
+    known = []
+    for entry in SCORES:
+        fields = entry.options.model_fields.items()
+        # whole numbers, `int` or `int | None`, are taken for numbers of components
+        sizes = [name for name, field in fields if "int" in str(field.annotation)]
+        # (the package's own are registered by their names, those of plug-ins as classes)
+        is_built_in = isinstance(entry.implementation, str)
+        known.append(KnownScore(entry.name, entry.equal_widths, is_built_in, sizes))
+    return known
+
+
+def scored(name: str) -> tuple[Any, ...]:
+    """Return queries (B, L, D), keys (B, S, D), the scores (B, L, S) that the registered score
+    `name` gives them, with its default options and biases of 0, and a list of its parameters. All
+    are drawn with seed 0; B = 8, L = 2, S = 5, D = 12.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        query, keys = torch.randn(8, 2, 12), torch.randn(8, 5, 12)
+        score = SCORES.make(SCORES.choose(name), 12, 12)
+        for parameter, tensor in score.named_parameters():
+            if parameter.endswith("bias"):
+                tensor.zero_()
+        return query, keys, scores_of(score, query, keys), list(score.parameters())

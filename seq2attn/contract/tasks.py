@@ -3,18 +3,20 @@ the first finding counts, so that a rule may rely on what it has found to be rig
 """
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck
 
+from seq2attn.build import build_model
 from seq2attn.config import Config
-from seq2attn.contract import models
-from seq2attn.contract.subject import differ, make_subject
-from seq2attn.data.batches import Batch, Examples, make_batch, pad_pairs, valid_mask
+from seq2attn.contract.subject import differ, form
+from seq2attn.data.batches import Examples, make_batch, pad_pairs, valid_mask
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
+from seq2attn.data.vocabulary import SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.inference.evaluation import evaluate
@@ -32,8 +34,8 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     for name in ("source_vocabulary", "target_vocabulary"):
         if not isinstance(getattr(task, name, None), Vocabulary):
             yield "no-vocabulary", name
-    low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
-    if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
+    low, high = task.min_length, task.max_length
+    if not 1 <= low <= high:
         yield "task-lengths", low, high
     # each once, in this order; None: examples of mixed lengths, as in training
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
@@ -62,8 +64,7 @@ def check_randomness(task: Task) -> Found:
         yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
         # (examples without an alignment have None)
-        is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
-        if not is_same:
+        if tensor is not None and not torch.equal(tensor, getattr(examples, name)):
             yield "draws-differ", name
 
 
@@ -90,18 +91,13 @@ def check_answer(task: Task, length: int | None = None) -> Found:
                 yield "answer-alignment", text, alignment, positions
 
 
-def check_training(task: Task) -> Found:
-    """A model takes a training step on the task, and is evaluated on its shortest and longest
-    strings.
-    """
-    # (the model of the default config reads `<eos>`, so the batch has it, too)
-    subject = make_subject(Config(), task, [], torch.float32, CPU)
-    batch = make_batch(_draw(task), source_eos=True)
-    yield from models.check_training(replace(subject, batch=batch))
-    predictor = Predictor(subject.model.eval(), task, source_eos=True, device=CPU)
+def check_evaluation(task: Task) -> Found:
+    """A model of the default config can be evaluated on the task's shortest and longest strings."""
+    predictor = Predictor(build_model(Config(), task), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
     # what is measured does not matter, only whether it raises
-    evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
+    evaluate(predictor, [lengths[0], lengths[-1]], samples=DRAWN, seed="check")
+    yield from ()
 
 
 def _draw(task: Task, length: int | None = None) -> Examples:
@@ -111,12 +107,13 @@ def _draw(task: Task, length: int | None = None) -> Examples:
 
 def _check_examples_of(task: Task, length: int | None) -> Found:
     """Check examples of this length (None: of training lengths): types, shapes, ids, padding,
-    lengths and alignment. No target may be longer than `target_length` of its source says.
+    lengths, and alignment: a position in the source for each character of a target, and -1 past its
+    end. No target may be longer than `target_length` of its source says.
     """
-    call = _call(length)
+    call = f"examples(random, {DRAWN}, {length})"  # as findings show it
     examples = _draw(task, length)
     if not isinstance(examples, Examples):
-        yield "no-examples", call, type(examples).__name__
+        yield "form", call, form(examples), "Examples"
     # (callers stop at the first finding: what was checked above holds from here on)
     counts, target_counts = examples.source_lengths, examples.target_lengths
     yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
@@ -126,45 +123,28 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
         low = high = length
     shortest, longest = map(int, counts.aminmax())
     if not low <= shortest <= longest <= high:
-        found = f"{shortest} to {longest}"
-        yield "source-lengths", call, found, low, high
+        yield "source-lengths", call, shortest, longest, low, high
     for count, target_count in zip(counts.tolist(), target_counts.tolist(), strict=True):
         bound = task.target_length(count)
         if target_count > bound:
             yield "target-length", count, bound, call, target_count
-    if examples.alignment is not None:
-        yield from _check_alignment(call, examples, examples.alignment)
-
-
-def _check_alignment(call: str, examples: Examples, alignment: Tensor) -> Found:
-    """Check the alignment (DRAWN, T) of examples: a position in the source for each character of a
-    target, and -1 past its end.
-
-    call: the call that drew them, for findings.
-    """
-    shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
-    if shape != expected:
-        yield "alignment-shape", call, shape, expected
-    real = valid_mask(examples.target_lengths, alignment.size(1))
-    is_inside = (alignment >= 0) & (alignment < examples.source_lengths.unsqueeze(1))
-    if not is_inside[real].all():
-        yield "alignment-outside", call
-    if not (alignment[~real] == -1).all():
-        yield "alignment-end", call
-
-
-def _call(length: int | None) -> str:
-    """Return the call that drew the examples, as findings show it."""
-    return f"examples(random, {DRAWN}, {length})"
+    alignment = examples.alignment  # (DRAWN, T)
+    if alignment is None:
+        return
+    if form(alignment) != form(examples.target):
+        yield "form", f"{call}: alignment", form(alignment), form(examples.target)
+    real = valid_mask(target_counts, alignment.size(1))
+    is_inside = (alignment >= 0) & (alignment < counts.unsqueeze(1))
+    if not torch.where(real, is_inside, alignment == -1).all():
+        yield "alignment", call
 
 
 def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
     """Check that each row of ids (DRAWN, T) has symbols of the vocabulary up to its length, and
     padding, 0, from there on. name: what the ids are, for findings. lengths (DRAWN,).
     """
-    is_right = ids.dtype == torch.int64 and ids.dim() == 2
-    if not (is_right and len(ids) == len(lengths) == DRAWN):
-        yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
+    if (ids.dtype, ids.dim(), len(ids), len(lengths)) != (torch.int64, 2, DRAWN, DRAWN):
+        yield "ids-type", name, form(ids), len(lengths), DRAWN
     # (callers stop at the first finding: ids are a matrix from here on)
     width = ids.size(1)
     shortest, longest = map(int, lengths.aminmax())
@@ -183,55 +163,48 @@ def check_loss(loss: Loss) -> Found:
 
     It is given attention weights, and an alignment, only if it says that it needs them.
     """
-    compute, batch, logits, scores = loss_example(loss)
-    value = compute(logits, scores)
+    compute = partial(loss_of, loss)
+    outputs = draw_outputs().requires_grad_()
+    value = compute(outputs)
     if not (isinstance(value, Tensor) and value.shape == () and value.isfinite()):
         yield "loss-number", value
     if not value.requires_grad:
         yield "loss-constant"
-    if differ(compute(logits, scores), value):  # the same call once more
+    if differ(compute(outputs), value):  # the same call once more
         yield "loss-state"
-    past = (batch.decoder_output == PAD).unsqueeze(2)  # (B, L, 1)
-    # any numbers, other than those that were drawn
-    again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
-    if differ(again, value):
+    # (B, L, 1): 0 past the end of the second target, which has one symbol and `<eos>`; else 1
+    real = valid_mask(torch.tensor([3, 2]), 3).unsqueeze(2)
+    if differ(compute(outputs * real), value):
         yield "loss-padding"
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, dtype=torch.float64)
-
-    # logits and scores are moved together along random directions, by one number
-    moves = draw(*logits.shape), draw(*scores.shape)
-    if not models.has_right_slope(
-        lambda step: compute(logits + step * moves[0], scores + step * moves[1]), draw
-    ):
+    if not gradcheck(compute, outputs, fast_mode=True, raise_exception=False):
         yield "wrong-gradients"
 
 
-def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:
-    """Return the loss as a function of logits (B, L, V) and scores (B, L, S), its batch, and drawn
-    logits and scores. The function gives the loss the weights of these scores, and what else it
-    asks for, only if it says that it needs them; the batch has an alignment only if it needs one.
+def draw_outputs() -> Tensor:
+    """Draw logits and scores side by side, (B, L, V + S) = (2, 3, 7 + 4), for `loss_of`."""
+    return torch.randn(2, 3, 11, dtype=torch.float64)
+
+
+def loss_of(loss: Loss, outputs: Tensor) -> Tensor:
+    """Return the loss of a model's outputs on B = 2 pairs. It gets weights, an alignment, and what
+    else it asks for, only if it says that it needs them.
+
+    outputs: as `draw_outputs` returns them; the weights are those of the scores.
     """
-    # B = 2 pairs of ids of symbols (V = 7), of two lengths, so that there is padding
+    # ids of symbols of two lengths, so that there is padding
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
     batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
+    logits, scores = torch.split(outputs, [7, 4], dim=2)  # (B, L, V), (B, L, S)
     valid = valid_mask(batch.source_lengths, 4).unsqueeze(1)  # (B, 1, S)
-
-    def compute(logits: Tensor, scores: Tensor) -> Tensor:
-        scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
-        weights = scores.softmax(dim=2) if loss.needs_attention else None
-        # what a loss may ask for: the number of a training step (any), and states of the decoder;
-        # the first 5 logits stand in for these, so that gradients reach them
-        known = {"step": 3, "states": logits[..., :5]}
-        asked = {name: known[name] for name in loss.asks}
-        return loss.forward(Decoded(logits, weights), batch, **asked)
-
-    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)  # (B, L, V)
-    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)  # (B, L, S)
-    return compute, batch, logits, scores
+    scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
+    weights = scores.softmax(dim=2) if loss.needs_attention else None
+    # what a loss may ask for: the number of a training step (any), and states of the decoder; the
+    # first 5 logits stand in for these, so that gradients reach them
+    known = {"step": 3, "states": logits[..., :5]}
+    asked = {name: known[name] for name in loss.asks}
+    return loss.forward(Decoded(logits, weights), batch, **asked)
 
 
 LOSS_RULES: Rules = {"loss": check_loss}
@@ -240,5 +213,5 @@ TASK_RULES: Rules = {
     "randomness": check_randomness,
     "answer": check_answer,
     "lengths": check_lengths,
-    "training": check_training,
+    "evaluation": check_evaluation,
 }

@@ -68,7 +68,7 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
     Raises `Seq2AttnError` if the name is not known, or the formula cannot be computed.
 
     known: objects with `name`, `equal_widths` (it needs keys as wide as queries), `is_built_in` (it
-    may be named), `has_size` (it has a number of components) and `make(query_width, key_width,
+    may be named), `sizes` (its numbers of components, if any) and `make(query_width, key_width,
     size)`: a module whose scores are `score(query, score.project(keys))`, or None.
     """
     centred = _centred(sample.scores)
@@ -187,7 +187,7 @@ def _made(entry: Any, sample: Sample) -> Iterator[Any]:
     if entry.equal_widths and widths[0] != widths[1]:
         return
     pieces = list(_pieces(sample.parameters, widths))
-    sizes = {None, *map(len, pieces)} if entry.has_size else {None}  # None: the default
+    sizes = {None, *map(len, pieces)} if entry.sizes else {None}  # None: the default
     for size in sizes:
         score = entry.make(*widths, size)
         if score is None:
