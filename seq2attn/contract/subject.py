@@ -18,9 +18,8 @@ from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.histories import AttentionStep
-from seq2attn.model.normalisers import Normaliser
+from seq2attn.model.normalisers import Normaliser, Window
 from seq2attn.model.scores import Score
-from seq2attn.model.windows import Window
 
 LENGTHS = ((5, 2), (3, 3), (1, 1))
 """of source and target of the strings that a model is checked on"""

@@ -84,7 +84,7 @@ class _Texts:
         """
         from rich.cells import cell_len
 
-        unbroken = max(map(cell_len, [self.heading, *self.cells]))
+        unbroken = max(map(cell_len, [*self.heading.split("\n"), *self.cells]))
         return unbroken if self.is_whole else min(unbroken, READABLE)
 
     def html(self, tag: str, text: str) -> str:
@@ -134,8 +134,9 @@ class Table:
                 print(line)
             return
         console = stdout()
-        table, left_out = self._rich(console)
-        console.print(table, soft_wrap=False)  # a table breaks its own lines
+        tables, left_out = self._rich(console)
+        for table in tables:
+            console.print(table, soft_wrap=False)  # a table breaks its own lines
         if left_out:
             say(f"not shown for lack of width: {'; '.join(left_out)} (--json has them)")
         for note in self.notes:
@@ -223,16 +224,20 @@ class Table:
 
         console = Console(width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
-            console.print(self._rich(console)[0])
+            console.print(*self._rich(console)[0])
         lines = [*captured.get().splitlines(), *map(printable, self.notes)]
         # without the blank lines around Rich's tables
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
-    def _rich(self, console: Console) -> tuple[RichTable, list[str]]:
-        """Return Rich's table, and in words what was left out because it did not fit on the
+    def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
+        """Return Rich's tables, and in words what was left out because it did not fit on the
         console: first the intervals of all optional columns, then these columns, from the last one
-        on, then the other intervals. Numbers are never broken: for a table that is still too wide,
-        `console` itself is made wider.
+        on, then the other intervals.
+
+        There is one table, unless what is left is still too wide. Then headings are broken between
+        words, and the table is cut into several, to be shown one below the other, each with the
+        first column. Numbers are never broken: for a table that is still too wide, `console` itself
+        is made wider.
         """
         columns = self._texts()
         optional = [texts for texts in columns if texts.column.optional]
@@ -247,8 +252,17 @@ class Table:
                 last = optional.pop()
                 columns.remove(last)
                 left_out[last.heading] = last.heading
-        console.width = max(console.width, _width(columns))
-        return self._rich_table(columns), list(left_out.values())
+        if _width(columns) > console.width:
+            for texts in columns:
+                texts.heading = texts.heading.replace(" ", "\n")
+        parts = [columns[:1]]
+        for texts in columns[1:]:
+            # a part has a column beside the first, however wide that is
+            if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
+                parts.append(columns[:1])
+            parts[-1].append(texts)
+        console.width = max(console.width, *map(_width, parts))
+        return list(map(self._rich_table, parts)), list(left_out.values())
 
     def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
         """Return Rich's table of some columns."""

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from inline import ROOT, process
 
-from seq2attn.kernels import library
+from seq2attn.kernels.function import LIBRARY
 
 
 def test_no_command_uses_the_network_or_a_compiler(server, run_copy, work):
@@ -58,9 +58,7 @@ def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
     modules = {name for name in names if name.endswith(kinds)}
     assert modules == {str(path.relative_to(ROOT)) for path in files if path.suffix in kinds}
     assert "seq2attn/py.typed" in names
-    assert (
-        "seq2attn/kernels/recurrence.so" in names
-    ) is library.LIBRARY.is_file()  # as for this Python
+    assert ("seq2attn/kernels/recurrence.so" in names) is LIBRARY.is_file()  # as for this Python
     assert wheel.name.startswith("seq2attn-")
     assert "-py3-none-" in wheel.name
 
