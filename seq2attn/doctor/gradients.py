@@ -68,9 +68,10 @@ def _has_gradient(subject: Subject, name: str) -> bool:
         """
         results = subject.results(inputs._replace(**{name: start + step * along}))
         drawn, sums = torch.Generator().manual_seed(1), []
-        for result in (results[index].nan_to_num() for index in outputs):  # NaN in padding
+        for result in (results[index] for index in outputs):
             factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
-            sums.append((factors * result).sum())
+            # padding may have NaN, and -inf as scores
+            sums.append((factors * result.nan_to_num(0, 0, 0)).sum())
         # some have no gradient on purpose, such as a memory that is kept for the next call
         return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
