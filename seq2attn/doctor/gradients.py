@@ -40,8 +40,8 @@ def gradient(subject: Subject) -> Found:
         return
     for name in ("query", "keys"):
         is_given = getattr(subject.inputs, name) is not None
-        # a second random place counts, too, as a kink may lie at the first
-        if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
+        # one random place will do, as kinks may lie at others
+        if is_given and not any(_has_gradient(subject, name) for _ in range(3)):
             yield "gradient", name
             return
 
@@ -59,7 +59,8 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     start = getattr(inputs, name)
     along = torch.zeros_like(start)
     # in the second row of the batch, which has no padding
-    along[1, int(torch.randint(start.size(1), ()))] = torch.randn_like(start[0, 0])
+    direction = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
+    along[1, int(torch.randint(start.size(1), ()))] = direction
     outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
@@ -68,9 +69,10 @@ def _has_gradient(subject: Subject, name: str) -> bool:
         """
         results = subject.results(inputs._replace(**{name: start + step * along}))
         drawn, sums = torch.Generator().manual_seed(1), []
-        for result in (results[index].nan_to_num() for index in outputs):  # NaN in padding
+        for result in (results[index] for index in outputs):
             factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
-            sums.append((factors * result).sum())
+            # padding may have NaN, and -inf as scores
+            sums.append((factors * result.nan_to_num(0, 0, 0)).sum())
         # some have no gradient on purpose, such as a memory that is kept for the next call
         return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 

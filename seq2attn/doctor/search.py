@@ -32,7 +32,7 @@ from seq2attn.text import error_text
 
 MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
-ALIKE = 6  # errors of one or two kinds, after which the other forms of a layout are left out
+ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
 Problem = tuple[Call, Meaning, Exception]
 """a call that failed, the first meaning that it had, and what it raised"""
 
@@ -123,7 +123,7 @@ def _called(
                 traceback.clear_frames(error.__traceback__)  # frames hold tensors
                 problems.setdefault(key, (call, meaning, error))
                 messages.append(error_text(error))
-                are_alike = len(messages) == ALIKE and len(set(messages)) < 3
+                are_alike = len(messages) == ALIKE and len(set(messages)) == 1
                 # the layout is the cause, and not the forms, which are all that differs; but if the
                 # error is about bool, a later form of a mask is of numbers
                 if are_alike and "bool" not in messages[0].lower():
