@@ -215,7 +215,7 @@ def check_kernels(config, monkeypatch):
         ]
         assert_close(found["loss"], expected["loss"], **CLOSE)
         assert_close(*gradients, **CLOSE)
-        steps[0].gradients(found.total)
+        steps[0].gradients(found["loss"])
         steps[0].update(
             learning_rate(config.training, number % config.training.steps, config.training.steps)
         )
