@@ -58,9 +58,10 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     inputs = subject.inputs.to(torch.float64)
     start = getattr(inputs, name)
     along = torch.zeros_like(start)
-    # in the second row of the batch, which has no padding
-    direction = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
-    along[1, int(torch.randint(start.size(1), ()))] = direction
+    is_token = inputs.valid if name == "keys" else torch.ones(start.shape[:2])
+    places = is_token.nonzero()
+    row, place = places[torch.randint(len(places), ())]
+    along[row, place] = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
     outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
