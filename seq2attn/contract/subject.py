@@ -2,13 +2,14 @@
 return when each is called alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from seq2attn.build import build_model
 from seq2attn.config import Config
@@ -63,15 +64,17 @@ class Subject:
         """Draw normally distributed numbers of the model's type."""
         return self.model.decoder.output.weight.new_empty(shape).normal_()
 
-    def forward(self, batch: Batch | None = None) -> Tensor:
+    def forward(
+        self, batch: Batch | None = None, parameters: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """Return logits and weights of teacher forcing side by side, (B, L, V + S), without weights
         on padding beyond the S tokens of the subject's own batch; of a model without attention
         logits alone, (B, L, V). Past a row's end, where the model's are undefined, they are 0.
 
-        batch: None: the subject's own.
+        batch: None: the subject's own. parameters: others than the model's, by name.
         """
         batch = batch or self.batch
-        results, weights, _ = self.model(batch)
+        results, weights, _ = functional_call(self.model, dict(parameters or {}), (batch,))
         if weights is not None:
             results = torch.cat([results, weights[..., : self.width]], dim=2)
         real = valid_mask(batch.decoder_lengths, results.size(1))
