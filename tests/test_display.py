@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 from inline import Terminal, plain
+from rich.console import Console
 
 from seq2attn.display import console
-from seq2attn.display.console import Bars, Display, Lines, make_display
+from seq2attn.display.console import Bars, Display, Lines, make_display, say
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
 
@@ -112,6 +113,25 @@ def test_several_runs_lose_their_intervals_before_a_table_is_wider_than_the_term
     out, err = shown(table, 80)
     assert lines(out) == [["length", *names], ["3", *["0.500"] * 4]]
     assert err.startswith("not shown for lack of width: intervals of one; intervals of two;")
+
+
+def test_lines_are_broken_between_words_and_commands_are_whole():
+    words = "error: two words, a/path/longer-than-the-line:\n  `to copy` it: seq2attn x; or"
+    long, copied = "a/path/longer-than-the-line:", "  `to copy` it:"
+    for width, lines in (
+        (20, ["error: two words,", long, copied, "  seq2attn x; or"]),
+        (15, ["error: two", "words,", long, copied, "  seq2attn x;", "  or"]),
+        (None, words.split("\n")),  # a pipe
+    ):
+        out = Console(
+            file=io.StringIO(),
+            width=width,
+            force_terminal=bool(width),
+            color_system=None,
+            soft_wrap=True,
+        )
+        say(words, console=out)
+        assert out.file.getvalue().splitlines() == lines
 
 
 def test_a_pipe_gets_tab_separated_lines_with_every_column(shown):

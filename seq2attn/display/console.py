@@ -11,6 +11,7 @@ import functools
 import json
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -27,6 +28,9 @@ _RAW = (  # a class of a pattern
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction of writing
     "\u2028\u2029\ud800-\udfff"  # ends of lines and paragraphs; surrogates
 )
+# what is between backquotes; what follows Try, Next, or a colon before the name of a program
+_COMMAND = re.compile(r"`[^`]*`|(?<=^Try: ).*|(?<=^Next: ).*|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
+_NO_BREAK = "\u00a0"  # a space that is not broken at
 QUIET_SECONDS = 10.0  # between two lines about steps
 AVERAGED_SECONDS = 300.0  # over which speed is averaged for the time left
 
@@ -96,14 +100,30 @@ def json_text(value: Any, **options: Any) -> str:
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print a message for people, by default on standard error. `error: ` at its beginning is red.
-    A terminal breaks long lines itself, so that commands in them can be copied.
+    """Print a message for people, by default on standard error. A terminal gets lines broken
+    between words. `error: ` at its beginning is red.
     """
     from rich.text import Text
 
-    message = Text(printable(text))
+    console = console or stderr()
+    text = printable(text)
+    if console.is_terminal:
+        text = "\n".join(_broken(line, console.width) for line in text.split("\n"))
+    message = Text(text)
     message.highlight_regex("^error: ", "bold red")
-    (console or stderr()).print(message)
+    console.print(message)
+
+
+def _broken(line: str, width: int) -> str:
+    """Break a line between words into lines of at most `width` characters, all indented as it is.
+    Commands, and words that are wider, stay whole.
+    """
+    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
+    indent = " " * (len(line) - len(line.lstrip()))
+    wrapped = textwrap.fill(
+        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapped.replace(_NO_BREAK, " ")
 
 
 say_once = functools.cache(say)
