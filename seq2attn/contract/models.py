@@ -50,13 +50,14 @@ def check_randomness(subject: Subject) -> Found:
 
 
 def check_arguments(subject: Subject) -> Found:
-    """No part changes what it is given in place: tokens, lengths, masks, memory or state.
+    """No part changes in place what it is given: tokens, lengths, masks, memory or state.
 
-    Torch refuses to change a tensor of `inference_mode` outside it, and says in which line.
+    Nothing is yielded: torch raises an error where a tensor that was made in `inference_mode` is
+    changed outside it, and only the error's text is exchanged here, so that the line stays known.
     """
     model = subject.model
     with torch.inference_mode():
-        batch = subject.batch.select(torch.arange(B))  # a copy
+        batch = subject.batch.select(torch.arange(B))  # a copy, made in this mode
         memory, state = model.encode(batch.source, batch.source_lengths)
     try:
         with torch.no_grad():
@@ -73,10 +74,10 @@ def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and are 0 on padding; a row in which no key is allowed has no
     weights, and passes no gradient to its scores. Not checked without attention.
 
-    If the normaliser says that its weights sum to one, each row sums to 1, or to 0, as where no key
-    is allowed (whether none is, is not looked up). Where a window's factor or a history takes
-    weight away, any sum up to 1 is right. Weights of a normaliser or history that is `signed` may
-    be below 0, and sum to anything.
+    If the normaliser says that its weights sum to one, each row sums to 1, or to 0: any row may, as
+    one past a string's end does, and one in which no key is allowed. Where a window's factor or a
+    history takes weight away, any sum up to 1 is right. Weights of a normaliser or history that is
+    `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -96,7 +97,7 @@ def check_mask(subject: Subject) -> Found:
             yield "closed-row"
     if signed or not attention.normaliser.sums_to_one:
         return
-    is_exact = attention.history.sums_to_one
+    is_exact = attention.history.sums_to_one  # no history takes weight away
     if attention.window is not None:
         # any query: whether there is a factor does not depend on it
         query = subject.draw(B, 1, attention.score.query_width)
@@ -149,14 +150,14 @@ def check_batch(subject: Subject) -> Found:
 
 
 def check_training(subject: Subject) -> Found:
-    """A step has finite gradients, makes no parameter and no buffer, and changes
-    no buffer that checkpoints leave out.
+    """The first call makes no parameter and no buffer, nor puts a new one in the place of another;
+    and a step of training has finite gradients, and changes no buffer that checkpoints leave out.
 
     Otherwise a resumed training would differ from an uninterrupted one, or its checkpoint could not
     be loaded.
     """
     model = subject.model
-    saved = model.state_dict(keep_vars=True)
+    saved = model.state_dict(keep_vars=True)  # the tensors themselves, which `is` can compare
     # what this first call makes comes too late: the optimiser does not know a new parameter, and a
     # new model has no place for it, or for a new buffer, when it loads a checkpoint
     subject.forward()
@@ -178,8 +179,9 @@ def check_training(subject: Subject) -> Found:
 def check_context(subject: Subject) -> Found:
     """The weights that a model returns are those with which it averaged the values.
 
-    These are caught by a hook. Not checked for several heads, nor for decoders that attend several
-    times at a position, or read no context: their `context` is `fixed`.
+    Those used are caught by a hook. Not checked for several heads, which are no `Attention`; nor
+    for decoders that attend several times at a position; nor for those that read no context, so
+    that no hook may replace it (`fixed`).
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention) or attention.context.fixed:
@@ -187,7 +189,7 @@ def check_context(subject: Subject) -> Found:
     (caught,) = _passing(subject, [attention.weights]).values()
     used = torch.cat(caught, dim=1)
     weights = subject.forward()[..., -subject.width :]  # (B, L, S), 0 past a row's end
-    if used.shape == weights.shape:  # once at each position
+    if used.shape == weights.shape:  # otherwise it attends more than once at each position
         real = valid_mask(subject.batch.decoder_lengths, L)
         if differ(weights[real], used[real]):
             yield "other-weights"
@@ -224,7 +226,9 @@ def check_points(subject: Subject) -> Found:
 
 
 def _passing(subject: Subject, points: Iterable[Point]) -> dict[Point, list[Tensor]]:
-    """Return the values that pass each of these points, in order, when the model decodes."""
+    """Return the values that pass each of these points, in order, while the model is called with
+    the subject's batch, as other hooks leave them: those of `Rank.CACHE` come last.
+    """
     passing: dict[Point, list[Tensor]] = {point: [] for point in points}
 
     def note(value: Tensor, at: At) -> None:
@@ -251,7 +255,8 @@ def check_gradients(subject: Subject) -> Found:
     """Gradients agree with finite differences: that of a random sum of all results, with all
     parameters moved along one random direction.
 
-    Not checked for a part that says otherwise: `gradient = "straight_through"`.
+    Not checked for a part that declares `gradient = "straight_through"`: it returns another
+    gradient on purpose, as its function has steps.
     """
     if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
         return

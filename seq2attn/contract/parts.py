@@ -117,7 +117,7 @@ def check_part(kind: str, name: str) -> dict[str, str]:
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """Raise `Seq2AttnError` if a part of a plug-in that `config` chose breaks its contract, in the
-    model of `config` or in the same with `ALL_STEPS_AT_ONCE`.
+    model of `config`, with `MASKED`, or in the same with `ALL_STEPS_AT_ONCE`.
 
     What training then computes does not depend on this: models are made anew and thrown away, and
     torch's generator stays as it is, since `build_model`, which `make_subject` calls, and `_reason`
@@ -188,8 +188,8 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Yield the options that are numbers or truth values of which other values are allowed, and
-    none changes any result.
+    """Yield each option that has no effect: a number (None perhaps) or a truth value, of which
+    other values are allowed that were tried, and none of these changes any result.
 
     results_with: returns what the part computes, given other values of some options by name.
     chosen: the options and their usual values.
@@ -198,7 +198,7 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
     for option, usual in chosen:
         number = usual if isinstance(usual, int | float) else 0  # 0 for None
         effects: list[bool] = []
-        # an option refuses some of these, such as halves, and all numbers if it is a text
+        # an option refuses some of these, such as halves, and all of them if it is a text
         for value in (not usual, number + 2, number / 2, 1, 0):
             if value != usual and not any(effects):  # one value that has an effect is enough
                 with contextlib.suppress(Exception):  # raised for a value that is not allowed

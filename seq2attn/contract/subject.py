@@ -67,11 +67,13 @@ class Subject:
     def forward(
         self, batch: Batch | None = None, parameters: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Return logits and weights of teacher forcing side by side, (B, L, V + S), without weights
-        on padding beyond the S tokens of the subject's own batch; of a model without attention
-        logits alone, (B, L, V). Past a row's end, where the model's are undefined, they are 0.
+        """Return logits and weights of teacher forcing side by side, (B, L, V + S); of a model
+        without attention logits alone, (B, L, V). Past a row's end, where the model leaves them
+        undefined, they are 0. If `batch` has wider padding than the subject's own batch, the
+        weights beyond its S tokens are cut off, so that results of both can be compared.
 
-        batch: None: the subject's own. parameters: others than the model's, by name.
+        batch: None: the subject's own. parameters: those that take the place of the model's, by
+        name; None: the model's own.
         """
         batch = batch or self.batch
         results, weights, _ = functional_call(self.model, dict(parameters or {}), (batch,))
@@ -88,9 +90,9 @@ class Subject:
 def make_subject(
     config: Config, task: Task, classes: Sequence[type], dtype: torch.dtype, device: torch.device
 ) -> Subject:
-    """Build a new model of `config` in evaluation mode, and random strings of the task's symbols
-    with the lengths `LENGTHS`, so that there is padding. Torch's generator stays as it is:
-    `build_model` forks it.
+    """Build a new model of `config` in evaluation mode, and strings of the task's symbols with the
+    lengths `LENGTHS`, so that there is padding. They are random, but the same at each call. Torch's
+    generator stays as it is: `build_model` forks it.
 
     classes: of the parts to check.
     """
@@ -121,6 +123,7 @@ def returned(subject: Subject) -> Iterator[tuple[str, Any, Any]]:
         yield "weights", normaliser(full, subject.valid), full
     for window in subject.parts(Window):
         query = draw(B, L, window.query_width)
+        # 0: the position of the first query
         allowed, factor = window(query, subject.batch.source_lengths, width, 0)
         yield "allowed", allowed, full > 0
         if factor is not None:

@@ -59,9 +59,10 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     if there is none.
 
     sizes: what the constructor is given, in order. If it is empty, all arguments without a default
-        are guessed from their names (see `guess`), in several ways. The first is for long sources.
-        The next ones are for sources of exactly the length that the doctor draws, as a sequence and
-        as an image, with a small number where a name tells nothing.
+        are guessed from their names (see `guess`), in several ways. The first is for long sources,
+        with `width` where a name tells nothing. The next ones are for sources of exactly the length
+        that the doctor draws, with a small number where a name tells nothing: as a sequence, as an
+        image whose sides are a pair, and as one whose side is a number.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []

@@ -126,7 +126,7 @@ def check_attention(
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}  # by code, of which the first finding is kept
-    known: set[str] = set()  # codes and groups of what was found
+    known: set[str] = set()  # codes and groups of what was found, to which `examine` adds
     adapter = ""  # the call, as code to be shown; "" until the first width was examined
     with (
         torch.no_grad(),
@@ -139,6 +139,7 @@ def check_attention(
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             subject = rows.with_slots(subject)
+            # all rules at the first width, a few at the second
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
@@ -156,9 +157,10 @@ def check_attention(
 def _subjects(
     attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
 ) -> Iterator[tuple[Subject, str]]:
-    """Yield a `Subject`, which is an attention with the call that was found for it, and a line of
-    code. Of a class, it is the instance with the least doubtful call, and the line makes it, and
-    ends with a line break; "" of other attentions. Raises `Seq2AttnError` if there is no call.
+    """Yield a `Subject`, which is an attention with the call that was found for it, and the line of
+    code that makes the attention, with its line break. Of a class, the attention is the instance
+    with the least doubtful call; one that is no class needs no line, which is "" then. Raises
+    `Seq2AttnError` if there is no call.
 
     sizes: what the constructor of a class is given, or ().
     widths: (of the query, of the keys), or (). If there are none, a second subject follows, with

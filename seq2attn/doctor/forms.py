@@ -121,7 +121,8 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
         masks = masks_of(of_names)
         for mask in masks or [""]:
             yield of_names, mask, False
-        # a mask that must be given may be None; others are left out anyway if they take no form
+        # a mask that must be given may be None. One that need not be given has no such reading, as
+        # it is left out anyway if no expression works for it
         if any(names[mask] for mask in masks):
             late.append((of_names, "", False))
     yield from late
@@ -129,9 +130,9 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:
     """Yield readings in which an argument that must be given, and whose name tells nothing, is the
-    mask, or has the role "other".
+    mask, or has the role "other": it is neither the query, keys or values, nor a mask.
 
-    names: argument -> whether it must be given. said: the docstring.
+    names: argument -> whether it must be given. said: the docstrings.
     """
     usual = next(roles(names, said))  # the likeliest roles
     for name in [*names][1:]:  # the first argument is the query or the keys
@@ -249,8 +250,9 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     """Return the expressions that the mask of a meaning may have, the likeliest first, made of
     templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
 
-    For lengths, these are lengths alone. For a mask, they are each layout with True as its name
-    says, and then with the opposite; then masks of 0 and -inf, to be added to scores; then lengths.
+    For lengths, these are lengths alone. For a mask, they are each template with True as the mask's
+    name says, and then with the opposite; then those of 0 and -inf, to be added to scores; then
+    lengths.
     """
     if meaning.mask in meaning.roles["lengths"]:
         return [*WORDS["of_lengths"]]
@@ -285,7 +287,7 @@ def _is_as_said(name: str, text: str, said: str, inputs: Inputs) -> bool:
     many, with the batch in the same place, and of three axes one of length 1 only where 1 is said.
     True if they name no axes, or leave open how many, as "(*, S)" does.
 
-    inputs: the variables of the expression.
+    name: that of the argument. text: the expression. inputs: its variables.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -297,6 +299,7 @@ def _is_as_said(name: str, text: str, said: str, inputs: Inputs) -> bool:
     sizes = value[0].shape if isinstance(value, tuple) else value.shape  # of a pair, such as (h, c)
     pairs = list(zip(axes, sizes, strict=False))
     has_batch = all(size == B for axis, size in pairs if axis in BATCH)
+    # a single query, (B, 1, D), or a state of a single layer, (1, B, D), is documented as such
     has_ones = len(axes) != 3 or all((size == 1) == axis.startswith("1") for axis, size in pairs)
     return len(sizes) == len(axes) and has_batch and has_ones
 

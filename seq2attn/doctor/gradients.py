@@ -40,7 +40,7 @@ def gradient(subject: Subject) -> Found:
         return
     for name in ("query", "keys"):
         is_given = getattr(subject.inputs, name) is not None
-        # one random place will do, as kinks may lie at others
+        # of three random places one will do, as kinks may lie at the others
         if is_given and not any(_has_gradient(subject, name) for _ in range(3)):
             yield "gradient", name
             return
@@ -65,8 +65,8 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
-        """Return the sum of the results, each number times a random factor, with the input moved by
-        a number of steps along the direction.
+        """Return the sum of the results, each number times a random factor, with the input moved
+        along the direction by the distance `step`, (). The factors are the same at each call.
         """
         results = subject.results(inputs._replace(**{name: start + step * along}))
         drawn, sums = torch.Generator().manual_seed(1), []

@@ -57,8 +57,9 @@ def load_attention(place: str) -> Any:
     # its other imports may start at any folder of the project; these come last, so that names in
     # them hide no library's
     project = [one for one in file.parents if one.is_relative_to(Path.cwd())]
-    # for its relative imports, which may go up as far, its folders are packages below this module,
-    # whether they have an `__init__.py` or not, as no library has a module of such a name
+    # relative imports may go up to the outermost of these folders. It is made the package MODULE,
+    # whose name no library has, and the folders below it are packages in that one, even without an
+    # `__init__.py`
     outermost = [top, *project][-1]
     loaded.__path__ = [str(outermost)]
     loaded.__package__ = ".".join([MODULE, *file.parent.relative_to(outermost).parts])

@@ -58,11 +58,11 @@ def padding(subject: Subject) -> Found:
     # (B, L, S): how much a row of a token changes with each key but the one in its own place
     reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place | ~is_token, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
-    # in the last row of the batch, which has padding: in one without, an inverted mask hides all
-    # keys, and they may get weight all alike
+    # in the last row of the batch, which has padding: in a row without, an inverted mask hides all
+    # keys, and a softmax may then give all of them the same weight, so that they are seen after all
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.weight_on_padding(masked)  # (B, S)
-    # how much rows of tokens change if all tokens change, those in their own places too
+    # `follows`: how much rows of tokens change if all tokens change, those in their own places too
     other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
     follows = subject.difference_of_tokens(subject.inputs, other, masked.output)
     if subject.difference(masked.output, subject.unmasked.output) < TINY:

@@ -77,7 +77,8 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
             if problems and "mask-ignored" in found and form in OF_LENGTHS:
-                # what refuses other forms may take any numbers: these are none of its forms, either
+                # an argument that refuses masks, and ignores lengths, is neither: it takes any
+                # numbers of this shape
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)

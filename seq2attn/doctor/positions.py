@@ -88,18 +88,20 @@ def moved(subject: Subject) -> Found:
 
 
 def _encodings(subject: Subject) -> frozenset[str]:
-    """Return the words for encodings of positions (ENCODED, ROTARY and NEARER, from `words.toml`)
-    that names in an attention contain: those of parameters and of parts.
+    """Return the words for encodings of positions that an attention contains, of those that count
+    at their place:
 
-    In the code of its function, and the name of its class, only words for rotary encodings and for
-    biases such as ALiBi's count, as "position" may mean any position; in names of buffers and the
-    first lines of docstrings, only those for such biases.
+    - in the names of parameters, and the names and classes of parts: all of them;
+    - in the code of its function, and the name of its own class: those for rotary encodings and for
+      biases such as ALiBi's (ROTARY, NEARER), as "position" may mean any position there;
+    - in the names of buffers, its own name and the first lines of docstrings: those for such biases
+      alone.
     """
     module, told = subject.module, [name for name, _ in subject.module.named_buffers()]
     told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
     names = [name for name, _ in module.named_parameters()]
     for name, part in module.named_modules():
-        names += [name, type(part).__name__] if name else []
+        names += [name, type(part).__name__] if name else []  # "": the module itself
     used = re.findall(r"\w+", source_of(subject.call.attention))
     # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))

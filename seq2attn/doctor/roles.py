@@ -25,9 +25,9 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
 
     Arguments whose names say little, such as `x` and `source`, are the query and the keys, in this
     order, unless words such as `memory`, or the name of a mask (`source_mask`), say which are the
-    keys. A single one is the keys, without a query: it attends to itself. Other readings are: the
-    first argument that is left is the values; query and keys the other way round; and
-    self-attention, without keys that are optional.
+    keys. A single one is the keys, without a query: it attends to itself. If others must be given,
+    too, the first of these may be the values, which is tried before. After these come readings with
+    query and keys the other way round, and self-attention, without keys that are optional.
     """
     found, weak = _told(names, said)
     # the likeliest keys: those with a mask or lengths of their own, then those named as sources

@@ -204,7 +204,9 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
     most = float((reach - reach.diag().diag()).max())
     if most > CLOSE:
         yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
-    elif subject.seen.all():  # all rows see all keys: how many queries there are shifts no row
+    # not if some keys are hidden from a row: a causal mask or a window may be counted from the last
+    # query, and rightly moves with it
+    elif subject.seen.all():
         fewer = inputs._replace(query=query[:, :-1])  # without the last query
         # the first result alone: of another, an axis of heads may be as long as these are queries
         output = replace(subject, output_indices=subject.output_indices[:1]).output

@@ -116,6 +116,8 @@ def _scaled(subject: Subject) -> Found:
             if heads > 1:
                 known["heads"] = heads**-0.5
         is_said = is_promised or re.search(SCALED, line)
+        # no factor at all: although the docstring speaks of one, or rightly, as where nothing is
+        # said, or where keys are normalised
         known["said" if is_said and not is_normed else "none"] = 1.0
         # where two are equal, as with as many heads as each is wide, the first is meant
         names = [name for name in known if abs(factor - known[name]) < EQUAL * factor]

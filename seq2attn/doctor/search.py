@@ -141,14 +141,14 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
-    nothing; if no token reaches another one, and the batch was left out; or if places are mixed
-    with heads at a length that was a guess.
+    nothing; if it is called with one row of the batch at a time, and no token reaches another one;
+    or if places are mixed with heads at a length other than S, which was a guess.
     """
     subject, inputs = observed(subject), subject.inputs
 
     def fresh_output(inputs: Inputs) -> Tensor:
-        """Return its output without what earlier calls left behind, which may hide that it fails or
-        ignores its inputs.
+        """Return the subject's output without what earlier calls left behind, which may hide that
+        the attention fails or ignores its inputs.
         """
         return _untouched(subject).output(inputs)
 

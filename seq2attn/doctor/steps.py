@@ -31,8 +31,9 @@ def decoding(subject: Subject) -> Found:
     """Decoding in steps with a cache, after a prompt and from the first token on, gives what a call
     with the whole sequence gives.
 
-    Examined is causal attention with one cache, and with no other argument that the call leaves
-    out, but flags and masks; `cache-not-examined` says that this is another one.
+    Only causal attention is examined, with one cache, and with no other argument that the call
+    leaves out, but flags and masks. `cache-not-examined` is yielded for any other attention with a
+    cache, and if no step works. Nothing is said of attention without a cache.
     """
     caches, others = [], []  # arguments for caches, and others that the call leaves out
     for name, argument in subject.arguments.items():
@@ -45,7 +46,8 @@ def decoding(subject: Subject) -> Found:
             others.append(name)
     if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
-            with contextlib.suppress(Exception):  # the cache has another form
+            # the first start with which steps run decides; if none does, the cache has another form
+            with contextlib.suppress(Exception):
                 if (by := _difference(subject, caches[0], start)) > CLOSE:
                     yield "decoding", caches[0], by
                 return
@@ -54,10 +56,12 @@ def decoding(subject: Subject) -> Found:
 
 
 def _difference(subject: Subject, cache: str, start: Any) -> float:
-    """Return how much the output of steps differs from that of the whole sequence, as a share of
-    its largest number: with PROMPT tokens in the first step, and with one, if all other steps have
-    one. Raises what a call raises. After a prompt, all others in one step count, too, if that step
-    masks some weights, and so is meant for several tokens.
+    """Return how much the output of steps differs at most from that of the whole sequence, as a
+    share of its largest number. Steps have one token each: all of them, or all but the first, which
+    has PROMPT tokens. Raises what a call raises.
+
+    Two steps, a prompt and all other tokens, count, too, if the second one works, and masks some
+    weights: only then is it meant for several tokens.
 
     cache: the name of its argument. start: what is given for it in the first step.
     """
@@ -87,7 +91,8 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     # such as `use_cache=False`
     flags = [name for name, one in subject.arguments.items() if one.default is False]
     asks = {name: True for name in flags if words(name) & CACHES}
-    # left: the cache that the step before left; first: the first place of the step
+    # left: the cache that the step before left, at first a copy of `start`, as a step may fill it;
+    # first: the first place of the step
     inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
     for keys in torch.split(inputs.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left}, **asks)

@@ -83,7 +83,7 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # between rows of a head: where heads mix their weights, these may have any sum, but the same in
     # all rows of a head
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    # a layer that mixes the weights of a softmax may make them so, and so may what needs no softmax
+    # weights may rightly be below 0 if a layer mixes those of a softmax, or without any softmax
     may_be_negative = has_softmax or _needs_no_softmax(subject)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
@@ -119,7 +119,8 @@ def used(subject: Subject) -> Found:
     last = subject.last_use  # an index into uses, and into weights: it is None if these differ
     heads = 0 if last is None else subject.unmasked.weights[last].size(1)
     if is_pooled and heads % subject.length == 0:
-        # what seems to be heads are rows of tokens, of which a result such as the last needs few
+        # it may attend to itself, and return one row, such as the last token's: then what seems to
+        # be heads are the rows of all S tokens, most of which need not reach the result
         heads = 0
     unused = [subject.effect_of_weights(last, head).max() < TINY for head in range(heads)]
     # if no head is used, and yet keys change the result, other weights are used, and not caught; of
@@ -136,6 +137,7 @@ def _averaged(subject: Subject) -> Found:
     by another way than the weighted average.
     """
     inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
+    # with weights, and yet no row follows another place; or no key changes any row
     if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
         yield "values-ignored"
         return
@@ -202,8 +204,9 @@ def residual(subject: Subject) -> Found:
 
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads, with a mask
-    as without. It is a fact, `other-returned`, that something else of their shape is returned, and
-    a mistake, `other-weights-returned`, if that are weights. Logarithms of them are another fact.
+    as without. If something else of their shape is returned, that is a fact, `other-returned`, but
+    a mistake, `other-weights-returned`, if it is weights. Logarithms of weights are another fact,
+    `logarithms`.
     """
     for index in subject.weight_indices[:1]:
         if subject.results(subject.inputs.unpadded)[index].max() <= 0:  # as no weights are
@@ -265,15 +268,15 @@ def shared(subject: Subject) -> Found:
 def normalised(subject: Subject) -> Found:
     """Keys are normalised over their features, if at all, and not over the heads."""
     for _, keys in subject.unmasked.watch.scores:
-        # not (B H, S, D), or with one head alone
+        # other shapes than (B H, S, D), and a single head
         if keys.dim() != 3 or len(keys) % B or len(keys) == B:
             continue
         # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         sizes = keys.shape[1:]
         for heads in (keys.reshape(B, -1, *sizes), keys.reshape(-1, B, *sizes).transpose(0, 1)):
             squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
-            # but if the keys themselves are all equal, they are even weights that multiply values.
-            # `gap` is the largest difference
+            # all numbers equal: these are no keys, but even weights, whose product with the values
+            # was recorded, too
             if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
                 yield "heads-normalised"
                 return
