@@ -41,8 +41,9 @@ def load_attention(place: str) -> Any:
     import Linear`. Folders are added to `sys.path`, and stay there: that of the file, that of its
     packages, and those between it and the current directory.
 
-    Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; what
-    a cell of a notebook raises is ignored.
+    Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; of a
+    notebook, `SyntaxError` for a cell that is no Python (see `_cells`), but what its definitions
+    raise when they are run is ignored.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).absolute()
@@ -116,7 +117,8 @@ def _is_definition(node: ast.stmt) -> bool:
 def ending(error: BaseException, path: str) -> str:
     """Say by what exception the code of the file `path` ended, as in "line 12: NameError: ...":
     with the innermost line of the traceback that is in this file, if any is. In a notebook, where
-    each cell has a name such as "path, cell 3", that is "cell 3 line 12: ...".
+    each cell has a name such as "path, cell 3", that is "cell 3 line 12: ...". An exception of
+    `exit()` or `input()` is told by what to do about the call.
     """
     file = str(Path(path).absolute())
     frames = traceback.extract_tb(error.__traceback__)

@@ -21,7 +21,7 @@ from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.doctor.words import OF_LENGTHS, words
 from seq2attn.findings.engine import Found
 
-MORE = 3  # columns of padding that are added; rows that there may be beside one for each key
+MORE = 3  # columns of padding that are added
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 LEFT = (
     r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
@@ -30,7 +30,7 @@ LEFT = (
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
-FEW = 2  # keys that may be hidden by mistake; a row that sees no more has a window
+FEW = 2  # places of padding before the tokens
 
 
 def told(subject: Subject) -> Found:
@@ -41,11 +41,12 @@ def told(subject: Subject) -> Found:
 
 
 def padding(subject: Subject) -> Found:
-    """Padding changes no row of a token and gets no weight, and keys that are not padding are seen.
+    """Padding changes no row of a token and gets no weight; keys that are not padding are seen; and
+    no row of self-attention sees a place that it does not see without the mask.
 
     At most one finding is yielded, that of the first cause that fits: a mask that is inverted, or
-    added, leaks as well. Nothing is examined without a mask, or if it is not known which row
-    belongs to which key.
+    added, leaks as well. Results with NaN or infinity are `not-finite`, and nothing else is
+    examined in them. Without a mask, nothing is.
     """
     if not subject.has_mask:
         return

@@ -24,8 +24,8 @@ def length(subject: Subject) -> Found:
 
 
 def order(subject: Subject) -> Found:
-    """If the order of a few keys changes nothing, that of MANY changes nothing either. It does if
-    keys are visited in blocks and a running maximum or sum is wrong.
+    """If the order of a few keys changes nothing, that of MANY changes nothing either: a wrong
+    running maximum or sum, where keys are visited in blocks, shows only with several blocks.
 
     Nothing is examined if the last row does not see the first or the last of many keys, as with a
     window; nor if a part has a number for the size of windows, segments or blocks; nor if queries

@@ -194,6 +194,7 @@ def _plain_start() -> Iterator[None]:
 
 def _work(task: dict[str, Any], folder: str, token: str) -> None:
     """Examine an attention, leave the answer in the folder, with the token, and end the process.
+    The token tells this answer from one that the examined file wrote itself.
 
     task: `place` (FILE:NAME), `options` of `check_attention`, `scores` and `timeout`, as
     `examine_places` takes them. What is needed after the file has run, such as `os._exit`, is
