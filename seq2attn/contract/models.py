@@ -74,10 +74,10 @@ def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and are 0 on padding; a row in which no key is allowed has no
     weights, and passes no gradient to its scores. Not checked without attention.
 
-    If the normaliser says that its weights sum to one, each row sums to 1, or to 0: any row may, as
-    one past a string's end does, and one in which no key is allowed. Where a window's factor or a
-    history takes weight away, any sum up to 1 is right. Weights of a normaliser or history that is
-    `signed` may be below 0, and sum to anything.
+    If the normaliser says that its weights sum to one, each row sums to 1 or to 0. Any row may sum
+    to 0, as rows past a string's end do, and those in which no key is allowed. Where a window's
+    factor or a history takes weight away, any sum up to 1 is right. Weights of a normaliser or
+    history that is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):

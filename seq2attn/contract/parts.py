@@ -188,8 +188,8 @@ def _reason(rule: Rule, subject: Any, part: type | None = None, device: torch.de
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Yield each option that has no effect: a number (None perhaps) or a truth value, of which
-    other values are allowed that were tried, and none of these changes any result.
+    """Yield each option whose other values change no result. A few numbers and truth values are
+    tried; an option that allows none of them, such as a text, is not judged.
 
     results_with: returns what the part computes, given other values of some options by name.
     chosen: the options and their usual values.

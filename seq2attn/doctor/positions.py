@@ -88,8 +88,8 @@ def moved(subject: Subject) -> Found:
 
 
 def _encodings(subject: Subject) -> frozenset[str]:
-    """Return the words for encodings of positions that an attention contains, of those that count
-    at their place:
+    """Return the words for encodings of positions (`words.toml` lists them) that an attention
+    contains. Which words count depends on where they stand:
 
     - in the names of parameters, and the names and classes of parts: all of them;
     - in the code of its function, and the name of its own class: those for rotary encodings and for
@@ -97,7 +97,8 @@ def _encodings(subject: Subject) -> frozenset[str]:
     - in the names of buffers, its own name and the first lines of docstrings: those for such biases
       alone.
     """
-    module, told = subject.module, [name for name, _ in subject.module.named_buffers()]
+    module = subject.module
+    told = [name for name, _ in module.named_buffers()]
     told += re.findall(r"\w+", docs_of(subject.call.attention, first=True).lower())
     names = [name for name, _ in module.named_parameters()]
     for name, part in module.named_modules():
@@ -105,8 +106,8 @@ def _encodings(subject: Subject) -> frozenset[str]:
     used = re.findall(r"\w+", source_of(subject.call.attention))
     # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))
-    of_weights = (held | words(type(module).__name__, *used)) & (ROTARY | NEARER)
-    return held & ENCODED | of_weights | words(*told) & NEARER
+    by_distance = (held | words(type(module).__name__, *used)) & (ROTARY | NEARER)
+    return held & ENCODED | by_distance | words(*told) & NEARER
 
 
 def window_size(subject: Subject) -> Found:

@@ -80,7 +80,7 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
     if fits:
         best = min(fits)  # the one of the lowest order
         return best.code, best.text
-    if (centred - centred[:, :1]).abs().max() < ALIKE:
+    if (centred - centred[:, :1]).abs().max() < ALIKE:  # all queries have the same scores
         return "query-ignored", DIFFERENCES["query-ignored"]
     return "other", f"it is {match(sample, known)[1]}"
 

@@ -91,9 +91,9 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     # such as `use_cache=False`
     flags = [name for name, one in subject.arguments.items() if one.default is False]
     asks = {name: True for name in flags if words(name) & CACHES}
-    # left: the cache that the step before left, at first a copy of `start`, as a step may fill it;
-    # first: the first place of the step
-    inputs, left, outputs, first = subject.inputs.unpadded, copy.copy(start), [], 0
+    inputs, outputs = subject.inputs.unpadded, []
+    left = copy.copy(start)  # the cache that the step before left; a copy, as a step may fill it
+    first = 0  # the first place of the step
     for keys in torch.split(inputs.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left}, **asks)
         step = inputs._replace(keys=keys, valid=inputs.valid[:, : keys.size(1)])

@@ -77,7 +77,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     for _ in range(DRAWS):
         small = subject.run(subject.draw_small().unpadded).weights[0]
         never &= (small == 0).all(0).all(0)
-    if has_softmax and (never & subject.seen).any():  # such a key changes the result
+    # a key without weight that yet changes the result has a part in the sum of the softmax
+    if has_softmax and (never & subject.seen).any():
         return "mask-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # between rows of a head: where heads mix their weights, these may have any sum, but the same in
