@@ -166,7 +166,7 @@ class Comparison(Tabular):
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
         numbers are computed, what a star beside a length means, and what the numbers lack: failed
-        and busy trials, lines left out.
+        trials, those that another process trains, and malformed lines of files.
         """
         rows = []
         # groups without a rank, which lack values, come last
@@ -219,14 +219,16 @@ class Comparison(Tabular):
         return lines_left_out(group.trials[0].evaluation for group in self.groups)
 
     def _verdict(self) -> str:
-        """Return sentences that say which group is the best, and whether these seeds show it."""
+        """Return sentences that say which group is the best, and whether these seeds show it. No
+        group has a rank if neither a higher nor a lower metric is better, as of entropy.
+        """
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
         best, near = [], []
         for group in self.groups:
             if group.ranked.rank == 1:
                 best.append(group.label)
-            elif group.ranked.rank and group.ranked.may_be_best:
+            elif group.ranked.rank and group.ranked.may_be_best:  # as far as these seeds show
                 near.append(group.label)
         if not best:
             return "These numbers have no best: neither more nor less is better."
@@ -261,12 +263,14 @@ class Comparison(Tabular):
         return Table.of_records(rows)
 
     def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
-        """Return all that tables show of each row of these groups."""
+        """Return all that tables show of each row of these groups: column -> value. A length that
+        training has not has a star in `length_or_rate`.
+        """
         records = []
         for group in groups:
             about = self._about(group)
             for row in group.rows:
-                difference = row.difference
+                difference = row.difference  # None for the baseline
                 record = {
                     **about,
                     "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
@@ -302,7 +306,9 @@ class Comparison(Tabular):
         return {**about, **group.values}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON, without how far this call came."""
+        """Return plain values for JSON: all but `fixed`, and what says how far this call came, as
+        `planned` and `stopped_by` do.
+        """
         return {
             "experiment": self.name,
             "metric": self.metric,
@@ -317,7 +323,9 @@ class Comparison(Tabular):
 
 
 def gather(plan: Plan) -> Comparison:
-    """Return the results of the trials that are done."""
+    """Return the results of the trials that are done, by group; several groups are ranked, if
+    either more or less is better.
+    """
     results: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in plan.trials:
         if saved := find_evaluation(trial):
@@ -358,7 +366,7 @@ def _summaries(
     itself.
     """
     names = [metric_name]
-    if METRICS[metric_name].of_file:
+    if METRICS[metric_name].of_file:  # tables show the rates that have a heading
         shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
         names = list(dict.fromkeys(names + shown))  # each once
     # alike in all trials of a group, which have one config but for the seed

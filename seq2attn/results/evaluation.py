@@ -125,7 +125,8 @@ class Evaluation(Tabular):
     def summary(self) -> dict[str, float]:
         """Return what status.json records, by name: of a file of pairs the error rates and the
         loss; of strings that a task draws exact match, of the worst trained length and on average
-        over these, and the entropy of attention. What was not measured is left out.
+        over these (over all if none is trained), and the entropy of attention, on average, too.
+        What was not measured is left out.
         """
         if self.get("wer"):
             metrics = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}

@@ -137,7 +137,8 @@ class SeedMean:
     @property
     def p_value(self) -> float | None:
         """The two-sided p-value of the t-test that belongs to the interval: how probable a mean at
-        least as far from 0 is, if the true one is 0. None where there is no effect size.
+        least as far from 0 is, if the true one is 0. None where there is no effect size: for one
+        seed, and for numbers that are all equal.
         """
         if self.effect_size is None:
             return None
@@ -239,7 +240,8 @@ def rank(
     values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        # the best is not behind itself: without values to compare with, there is no difference
+        of_best = {} if group == order[0] else values[order[0]]
         ranks[group] = Ranked(
             rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
             overall=means[group],
