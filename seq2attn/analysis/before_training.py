@@ -144,7 +144,7 @@ def theoretical_variance(score: Score, width: int, components: Components) -> fl
         return None
     # `project` makes M e_j, column j of M, of the unit vector e_j; here these columns are rows
     transposed = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
-    one_m, m_one = transposed.sum(dim=1), transposed.sum(dim=0)  # (D,) 1 M, (D,) M 1
+    one_m, m_one = transposed.sum(dim=1), transposed.sum(dim=0)  # 1 M, M 1: (D,) each
     c = components
     variance = (
         (c.query_sd * c.key_sd * transposed).square().sum()

@@ -171,9 +171,13 @@ class Comparison(Tabular):
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
-            row = {"group": group.label, "parameters": group.trials[0].parameters}
-            row["trials"] = f"{len(group.trials)} of {group.planned}"
-            rows.append({**row, **vars(group.ranked)})
+            row = {
+                "group": group.label,
+                "trials": f"{len(group.trials)} of {group.planned}",
+                "parameters": group.trials[0].parameters,
+                **vars(group.ranked),
+            }
+            rows.append(row)
         notes = [self._verdict(), NOTE]
         if self.failed:
             # how many failed, then a line for each
@@ -219,19 +223,19 @@ class Comparison(Tabular):
         return lines_left_out(group.trials[0].evaluation for group in self.groups)
 
     def _verdict(self) -> str:
-        """Return sentences that say which group is the best, and whether these seeds show it. No
-        group has a rank if neither a higher nor a lower metric is better, as of entropy.
-        """
+        """Return sentences that say which group is the best, and whether these seeds show it."""
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
+        if METRICS[self.metric].lower_is_better is None:
+            return "These numbers have no best: neither more nor less is better."
         best, near = [], []
         for group in self.groups:
             if group.ranked.rank == 1:
                 best.append(group.label)
-            elif group.ranked.rank and group.ranked.may_be_best:  # as far as these seeds show
+            elif group.ranked.rank and group.ranked.may_be_best:
                 near.append(group.label)
-        if not best:
-            return "These numbers have no best: neither more nor less is better."
+        if not best:  # as with the alignment of a task that has no ideal one
+            return "Nothing is ranked: no group has a value at every length."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."

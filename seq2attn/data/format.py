@@ -116,7 +116,7 @@ class Format:
 
     def parse_all(self, lines: Texts) -> "PairFile":
         """Parse the lines of a file into pairs, and note what is wrong with malformed lines. If the
-        header lacks a column, that is the only problem, and no pair is parsed.
+        header does not fit (`named`), that is the only problem, and no pair is parsed.
         """
         rows = self.rows(lines)
         parsed = PairFile(self, lines)
