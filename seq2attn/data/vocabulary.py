@@ -66,8 +66,8 @@ class Vocabulary:
         """Return the ids of the symbols of `text`, then of its features if it has any.
 
         Raises `Seq2AttnError` for a text without symbols, or without features if its strings have
-        some; for an empty symbol or feature; and, without `unknown`, for those that the vocabulary
-        lacks, with it, for a tab too many and for text that is not UTF-8.
+        some; for an empty symbol or feature; without `unknown`, for those that the vocabulary lacks;
+        and with `unknown`, for a tab too many, and for text that is not UTF-8.
         """
         symbols, features = self.split(text)
         if not symbols or "" in symbols:  # before the features, or between two separators
