@@ -287,7 +287,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 
 def read_tasks(trials: Sequence[Trial]) -> list[str]:
     """Read the files of the trials' tasks, and check that the tasks have the lengths and families
-    to be measured, before any trial runs; return what users should know about the files.
+    to be measured, in training and after it, before any trial runs: raise `Seq2AttnError` for one
+    that has not. Return what users should know about the files.
     """
     from seq2attn.build import load_task
 

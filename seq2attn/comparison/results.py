@@ -142,7 +142,9 @@ class Comparison(Tabular):
         return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
-        """Return the table of one group: a row for each length, or for each error rate."""
+        """Return the table of one group: a row for each length, or for each error rate. Where a
+        terminal is too narrow, its optional columns are left out.
+        """
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [

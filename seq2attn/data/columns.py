@@ -81,8 +81,9 @@ def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | No
 
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
-    """Return the format with a delimiter that gives at least `ENOUGH` of the lines the same number
-    of columns: a tab, or else the one that gives most columns; None if there is none.
+    """Return the format with a delimiter, a usual one or its own, that gives at least `ENOUGH` of
+    the lines the same number of columns: a tab, or else the one that gives most columns; None if
+    there is none.
 
     A blank is tried last, since sentences have blanks, too: it divides words from their symbols
     only.

@@ -289,7 +289,8 @@ def _by_length(
 
 def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
     """Return the error rates of evaluations on files of pairs, a row for each run; of a single one,
-    a note lists its `MAX_EDITS` most frequent edits.
+    a note lists its `MAX_EDITS` most frequent edits. Where a terminal is too narrow, optional
+    columns are left out.
     """
     columns = [Column("run"), Number("n")]  # words, or with `per="token"` lines
     metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]

@@ -35,7 +35,8 @@ def effective_count(words: Iterable[int]) -> float:
 
 def share(value: float, count: float) -> Estimate:
     """Return the mean `value` of `count` independent numbers from [0, 1] with Wilson's 95 % score
-    interval (Wilson 1927).
+    interval (Wilson 1927). Of numbers that depend on each other, count is how many independent ones
+    they are worth, not always a whole number.
 
     For numbers other than 0 and 1, such as each string's character accuracy, the interval is
     conservative: their variance is at most value * (1 - value).

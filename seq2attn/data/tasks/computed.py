@@ -68,7 +68,7 @@ class Addition(Task):
             fewest = most = length // 2
         sizes = draw_integers(random, fewest, most, count)  # (N,) digits of each number
         digits = draw_integers(random, 0, 9, count, 2, most)  # (N, 2 numbers, digits)
-        # those written last
+        # those written last, which are not 0
         digits[torch.arange(count), :, sizes - 1] = draw_integers(random, 1, 9, count, 2)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
