@@ -130,8 +130,7 @@ def score_variance(
         theory = theoretical_variance(score, width, components)
         # in standard errors; None without theory, or if all scores are equal (`none`)
         deviation = (variance - theory) / error if theory is not None and error else None
-        row = VarianceRow(name, width, variance, error, theory, deviation)
-        rows.append(row)
+        rows.append(VarianceRow(name, width, variance, error, theory, deviation))
     return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
 
 

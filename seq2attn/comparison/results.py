@@ -297,8 +297,12 @@ class Comparison(Tabular):
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {"run": trial.run, **self._about(group), "seed": trial.seed}
-                about["parameters"] = trial.parameters
+                about = {
+                    "run": trial.run,
+                    **self._about(group),
+                    "seed": trial.seed,
+                    "parameters": trial.parameters,
+                }
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
@@ -358,8 +362,9 @@ def gather(plan: Plan) -> Comparison:
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
         # one that lacks values has no rank: it stays as it is
         groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
-    count = len(plan.trials)
-    return Comparison(plan.name, plan.metric, tuple(groups), planned=count, fixed=plan.fixed)
+    return Comparison(
+        plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
+    )
 
 
 def _summaries(
