@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 import statistics
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import measured
@@ -214,6 +214,13 @@ def test_one_group_and_entropy_have_no_ranking_and_a_group_without_a_value_is_la
     assert ranks == [[None], [None] * 3, [1, 1, None]]
     assert tables[0].notes[0] == "Nothing is ranked: fewer than two groups are done."
     assert tables[1].notes[0].startswith("These numbers have no")
+
+
+def test_without_any_value_nothing_is_ranked_and_the_note_says_why(make):
+    found = gather(make(metric="alignment"))
+    without = replace(found, groups=(group(found, "none"),) * 2)
+    note = "Nothing is ranked: no group has a value at every length."
+    assert without.ranking().notes[0] == note
 
 
 # ---- tables and records ----

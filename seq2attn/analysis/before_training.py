@@ -53,14 +53,17 @@ def random_scores(
     seed: int,
     components: Components,
 ) -> Tensor:
-    """Return the scores of `samples` random queries, each against `keys` random keys of its own:
-    (samples, S), float64. components: how the numbers in queries and keys are distributed.
+    """Return the scores of `samples` random queries of width D, each against `keys` random keys of
+    its own: (samples, S), float64, S the number of keys. components: the means and standard
+    deviations of the numbers in queries and keys.
 
     Every score sees the same queries and keys, which depend on seed, width, number of keys and
-    `purpose`, any word. They are drawn a block of queries at a time, to bound memory.
+    `purpose`, any word: another word gives other numbers. They are drawn a block of queries at a
+    time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
-    block = max(1, BLOCK // (width * (keys + 1)))  # of queries, each with its keys
+    # so many queries that they and their keys have at most `BLOCK` numbers
+    block = max(1, BLOCK // (width * (keys + 1)))
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
@@ -107,7 +110,8 @@ class VarianceRow:
 def score_variance(
     scores: Sequence[str], widths: Sequence[int], *, samples: int, seed: int, components: Components
 ) -> Analysis:
-    """Score `samples` random pairs at each width D; every score sees the same pairs.
+    """Measure the variance of each score at each width D, over `samples` random pairs of a query
+    and a key, the same for every score: a row for each score and width.
 
     Theory: a multiplicative score is s.(M h) of query s and key h, with M fixed (I for dot, I /
     sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
@@ -120,14 +124,13 @@ def score_variance(
         score = seeded_score(name, width, seed)
         values = random_scores(score, "variance", width, 1, samples, seed, components)
         variance = float(values.var())
-        # of the squares the variance is m4 - m2^2, of the central moments of the scores
+        # the measured variance is about the mean of these squares, so it has the error of this mean
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         error = float(squares.std(correction=0)) / math.sqrt(samples)
         theory = theoretical_variance(score, width, components)
         # in standard errors; None without theory, or if all scores are equal (`none`)
         deviation = (variance - theory) / error if theory is not None and error else None
-        row = VarianceRow(name, width, variance, error, theory, deviation)
-        rows.append(row)
+        rows.append(VarianceRow(name, width, variance, error, theory, deviation))
     return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
 
 
@@ -138,14 +141,14 @@ def theoretical_variance(score: Score, width: int, components: Components) -> fl
     """
     if not isinstance(score, Dot):  # the base class of multiplicative scores
         return None
-    # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
-    matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
-    of_rows, of_columns = matrix.sum(dim=1), matrix.sum(dim=0)  # 1 M, M 1
+    # `project` makes M e_j, column j of M, of the unit vector e_j; here these columns are rows
+    transposed = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
+    one_m, m_one = transposed.sum(dim=1), transposed.sum(dim=0)  # 1 M, M 1: (D,) each
     c = components
     variance = (
-        (c.query_sd * c.key_sd * matrix).square().sum()
-        + (c.query_sd * c.key_mean * of_columns).square().sum()
-        + (c.key_sd * c.query_mean * of_rows).square().sum()
+        (c.query_sd * c.key_sd * transposed).square().sum()
+        + (c.query_sd * c.key_mean * m_one).square().sum()
+        + (c.key_sd * c.query_mean * one_m).square().sum()
     )
     return float(variance)
 
@@ -306,7 +309,8 @@ class MaskRow:
 
 def window_masks(source: int, target: int, radius: int) -> Analysis:
     """Compute the windows `global`, `local_m` monotonic and reversed, and `local_p` (Luong et al.
-    2015, section 3.2), as the model has them: a row for each window and output position.
+    2015, section 3.2), as the model has them: a row for each window and output position, with the
+    factors of the weights at the S source positions, as numbers and as a picture.
 
     source, target: the lengths S and L. radius: how many positions a window reaches to each side of
     its centre. local_p learns its centres; here they sweep evenly from the last source position to
@@ -318,13 +322,15 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     sizes = 1, False  # queries of width 1, and sources without `<eos>`
 
     def local_m(centre: str) -> View:
-        queries = torch.zeros(1, target, 1)  # it ignores them
+        queries = torch.zeros(1, target, 1)  # it ignores their numbers
         window = LocalM(*sizes, radius=radius, centre=centre)
+        # of one source, all of it real; the first query is that of output position 0
         return window(queries, torch.tensor([source]), source, 0)
 
     # (LocalP draws parameters, which are not used here: the global random state stays as it was)
     with torch.random.fork_rng(devices=[]):
         local_p = LocalP(*sizes, radius=radius)
+    # name, centre at each output position (`global` has none), and the window itself
     windows = [
         ("global", [None] * target, View(torch.ones(1, target, source))),
         ("monotonic", t.tolist(), local_m("monotonic")),

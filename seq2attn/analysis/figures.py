@@ -185,8 +185,9 @@ def _groups(rows: Iterable[object], field: str) -> dict[Any, list[Any]]:
 
 
 def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) -> None:
-    """Draw the field of this name against width D, with two standard errors and a colour per score,
-    and the field named `theory` as a line, where it is known (not None).
+    """Draw the field of this name against width D, a colour per score, as points with bars of two
+    standard errors (the field `FIELD_error`) to each side; and the field named `theory` as a line,
+    where it is known (not None).
     """
     for (score, measured), marker in zip(
         _groups(rows, "score").items(), cycle(MARKERS), strict=False

@@ -40,7 +40,8 @@ def attention_importance(
     trained: TrainedModel, other: TrainedModel | None, *, seed: int, **options: Any
 ) -> Analysis:
     """Measure exact match with the model's own weights, `unchanged`, then with others: `permuted`,
-    `uniform`, and, if there is an `other` model, `frozen`, those of that model.
+    `uniform`, and, if there is an `other` model, `frozen`, those of that model: a row for each of
+    these and each length of the strings, with a 95 % interval.
 
     seed: of the strings and permutations. options: others of `TrainedModel.evaluate`.
 
@@ -92,17 +93,20 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     """Return a hook that shuffles each step's weights over the real positions of its source, in the
     same order in every head. source (B, S), right-padded, of lengths (B,).
 
-    An order depends on seed, step and S, so that a step that is computed again has the same.
+    An order depends on seed, step, S and the row in the batch alone, so that a step that is
+    computed again has the same.
     """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps, `at.first` and so on."""
+        """Shuffle the weights (B, L, S) or (B, heads, L, S) of L steps of the output, of which
+        `at.first` is the number of the first.
+        """
         orders = []
         for step in range(at.first, at.first + weights.size(-2)):
             random = generator(source.device, seed, "permuted weights", source.size(1), step)
             numbers = torch.rand(valid.shape, generator=random, device=source.device)
-            # numbers are below 1: with 2, padding stays behind
+            # numbers are below 1: with 2, padding is sorted behind all real positions
             orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))  # (B, 1, S)
         order = torch.cat(orders, dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))

@@ -179,7 +179,7 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     places = {}
     for key, line in document.lines.items():
-        # a problem names the config's key alone
+        # a file has keys of the config under `set` and `vary`; problems name the key alone
         places[key.removeprefix("set.").removeprefix("vary.")] = f"{file}:{line}"
     return values, places
 
@@ -289,13 +289,15 @@ def _types_of(key: str) -> list[Any]:
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
     """Return the numbers of `log:FIRST..LAST:COUNT`, rounded to four significant digits: each is
-    the same multiple of the one before. Raises `Seq2AttnError` for any other text.
+    the same multiple of the one before. Raises `Seq2AttnError` for any other text, for ends that do
+    not rise from above 0, and for a count below 2 or above `MAX_TRIALS`.
 
     whole: True to round to whole numbers, and to list equal ones once.
     """
     match = LOG_GRID.fullmatch(text)
     first, last, count = map(float, match.groups()) if match else (0, 0, 0)
-    # (the ratio of the ends may be too large for a number, which makes it infinite)
+    # this also refuses the zeros of a text without match; and ends whose ratio is too large for a
+    # number, which makes it infinite
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "

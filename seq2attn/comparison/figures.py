@@ -85,7 +85,7 @@ def figure_files(comparison: str, place: Path) -> dict[str, Path]:
 
 def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
     """Draw one of `CURVES` over the steps of training: each group's median over its seeds, in a
-    band from the lowest to the highest seed.
+    band from the lowest to the highest seed. lines: the groups, each with its look.
     """
     for group, look in lines:
         values: dict[int, list[float]] = {}  # of all seeds, by step
@@ -105,7 +105,8 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
 def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """Draw each group's mean with its interval, in a band from the worst to the best seed: at each
     length of the first family of strings (`Group.main`), or for each error rate of a file. Groups
-    are moved apart sideways, so that all intervals are visible.
+    are moved apart sideways, so that all intervals are visible. lines: the groups, each with its
+    look.
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})

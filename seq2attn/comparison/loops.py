@@ -121,7 +121,7 @@ def fingerprint(function: Any) -> str:
 
 def _text(value: Any) -> str:
     """Return a value as text, such as an array's numbers: of a function, class or module its name;
-    its type where the text is an address.
+    its type where the text would have an address in memory, another one in each process.
     """
     if isinstance(value, set | frozenset):  # whose order differs from one process to the next
         value = sorted(value, key=repr)
@@ -132,7 +132,7 @@ def _text(value: Any) -> str:
 
 def _parts(value: Any) -> list[Any]:
     """Return what a function, class or module of the user's uses, and what a partial or a method
-    consists of; nothing of other values, of which the text counts.
+    consists of; an empty list for all other values, which `_text` alone tells apart.
     """
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords, *value.keywords.values()]

@@ -67,7 +67,8 @@ class Plan:
 
 def make_plan(experiment: Experiment, root: Path) -> Plan:
     """Return the plan of `experiment`: all its trials, each with its config validated. root: the
-    runs directory, where their runs are or will be.
+    runs directory, where their runs are or will be. Without a metric in the experiment, it is the
+    word error rate if all trials are on files of pairs, otherwise exact match.
 
     Raises `Seq2AttnError` for more than `MAX_TRIALS`, and `ConfigError` with every problem of the
     whole grid: invalid keys, values and combinations; without these, what no single config shows
@@ -87,6 +88,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         experiment.name,
         trials,
         metric=settings.metric or ("wer" if on_files else "exact_match"),
+        # (what all trials have in common tells no group from another)
         baselines=_baselines(trials, dict(_plain(settings.baseline).items() - common.items())),
         fixed={**_plain(settings.fixed), **common},
     )
@@ -126,15 +128,17 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     """
     settings = experiment.settings
     varied = dict(given)
-    # base configs and loops are among these if there are several: else the first is the only one
+    # base configs and loops vary if there are several; otherwise the first is the only one (of
+    # loops, there may be none: "")
     base = varied.pop(CONFIG, next(iter(experiment.bases)))
     loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
     loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
     values = _plain(given)
-    values.pop("seed", None)
+    values.pop("seed", None)  # trials of one group differ in it alone
     lengths = settings.lengths or config.evaluation.lengths or ()
-    if not lengths and not config.data_files:  # measured on the lengths of training
+    # by default the lengths of training; of files, all pairs are measured, whatever their length
+    if not lengths and not config.data_files:
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)
@@ -176,8 +180,8 @@ def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Va
 
 def _baselines(trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
     """Return the group that each group is compared with, by label: the one with the values of
-    `baseline` that is otherwise the same; an empty string for none. Without values, it is the first
-    group for all.
+    `baseline` that is otherwise the same; an empty string for none. If `baseline` is empty, all are
+    compared with the first group.
     """
     # by their values: a frozenset, since no dict can be a key
     labels = {frozenset(trial.values.items()): trial.group for trial in trials}
@@ -283,7 +287,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 
 def read_tasks(trials: Sequence[Trial]) -> list[str]:
     """Read the files of the trials' tasks, and check that the tasks have the lengths and families
-    to be measured, before any trial runs; return what users should know about the files.
+    to be measured, in training and after it, before any trial runs: raise `Seq2AttnError` for one
+    that has not. Return what users should know about the files.
     """
     from seq2attn.build import load_task
 

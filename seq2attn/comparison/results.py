@@ -142,7 +142,9 @@ class Comparison(Tabular):
         return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
-        """Return the table of one group: a row for each length, or for each error rate."""
+        """Return the table of one group: a row for each length, or for each error rate. Where a
+        terminal is too narrow, its optional columns are left out.
+        """
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
@@ -166,14 +168,18 @@ class Comparison(Tabular):
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
         numbers are computed, what a star beside a length means, and what the numbers lack: failed
-        and busy trials, lines left out.
+        trials, those that another process trains, and malformed lines of files.
         """
         rows = []
         # groups without a rank, which lack values, come last
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
-            row = {"group": group.label, "parameters": group.trials[0].parameters}
-            row["trials"] = f"{len(group.trials)} of {group.planned}"
-            rows.append({**row, **vars(group.ranked)})
+            row = {
+                "group": group.label,
+                "trials": f"{len(group.trials)} of {group.planned}",
+                "parameters": group.trials[0].parameters,
+                **vars(group.ranked),
+            }
+            rows.append(row)
         notes = [self._verdict(), NOTE]
         if self.failed:
             # how many failed, then a line for each
@@ -222,14 +228,16 @@ class Comparison(Tabular):
         """Return sentences that say which group is the best, and whether these seeds show it."""
         if len(self.groups) < 2:
             return "Nothing is ranked: fewer than two groups are done."
+        if METRICS[self.metric].lower_is_better is None:
+            return "These numbers have no best: neither more nor less is better."
         best, near = [], []
         for group in self.groups:
             if group.ranked.rank == 1:
                 best.append(group.label)
             elif group.ranked.rank and group.ranked.may_be_best:
                 near.append(group.label)
-        if not best:
-            return "These numbers have no best: neither more nor less is better."
+        if not best:  # as with the alignment of a task that has no ideal one
+            return "Nothing is ranked: no group has a value at every length."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."
@@ -261,12 +269,14 @@ class Comparison(Tabular):
         return Table.of_records(rows)
 
     def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
-        """Return all that tables show of each row of these groups."""
+        """Return all that tables show of each row of these groups: column -> value. A length that
+        training has not has a star in `length_or_rate`.
+        """
         records = []
         for group in groups:
             about = self._about(group)
             for row in group.rows:
-                difference = row.difference
+                difference = row.difference  # None for the baseline
                 record = {
                     **about,
                     "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
@@ -287,8 +297,12 @@ class Comparison(Tabular):
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {"run": trial.run, **self._about(group), "seed": trial.seed}
-                about["parameters"] = trial.parameters
+                about = {
+                    "run": trial.run,
+                    **self._about(group),
+                    "seed": trial.seed,
+                    "parameters": trial.parameters,
+                }
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
@@ -302,7 +316,9 @@ class Comparison(Tabular):
         return {**about, **group.values}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for JSON, without how far this call came."""
+        """Return plain values for JSON: all but `fixed`, and what says how far this call came, as
+        `planned` and `stopped_by` do.
+        """
         return {
             "experiment": self.name,
             "metric": self.metric,
@@ -317,7 +333,9 @@ class Comparison(Tabular):
 
 
 def gather(plan: Plan) -> Comparison:
-    """Return the results of the trials that are done."""
+    """Return the results of the trials that are done, by group; several groups are ranked, if
+    either more or less is better.
+    """
     results: dict[str, list[TrialResult]] = defaultdict(list)
     for trial in plan.trials:
         if saved := find_evaluation(trial):
@@ -344,8 +362,9 @@ def gather(plan: Plan) -> Comparison:
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
         # one that lacks values has no rank: it stays as it is
         groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
-    count = len(plan.trials)
-    return Comparison(plan.name, plan.metric, tuple(groups), planned=count, fixed=plan.fixed)
+    return Comparison(
+        plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
+    )
 
 
 def _summaries(
@@ -358,7 +377,7 @@ def _summaries(
     itself.
     """
     names = [metric_name]
-    if METRICS[metric_name].of_file:
+    if METRICS[metric_name].of_file:  # tables show the rates that have a heading
         shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
         names = list(dict.fromkeys(names + shown))  # each once
     # alike in all trials of a group, which have one config but for the seed

@@ -62,7 +62,8 @@ def compare(
     and return the results of all.
 
     device: its name, as for `choose_device`. plugins: files that each worker loads.
-    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run.
+    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run:
+    None for processes of this machine, `dask:ADDRESS`, or a function that makes an Executor.
     progress: as for `make_display`.
 
     The first signal, such as Ctrl-C's, stops: running trials are saved, and the signal's number is
@@ -133,10 +134,10 @@ class Queue:
         self.context = context
         self.workers = workers
         self.display = display
-        self.count = len(trials)
+        self.count = len(trials)  # the display shows how many of these have ended
         self.waiting = list(trials)
         self.running: dict[Future[Outcome], Trial] = {}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Outcome] = {}  # name of a trial -> how it ended
         self.executor = workers.make()  # another replaces it when one of its processes dies
         self._suspects: set[str] = set()  # trials that ran when a process died
         self._left_out: set[str] = set()  # workers of Dask's that refused a trial
@@ -186,7 +187,7 @@ class Queue:
         at_once = self.at_once()
         while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
-            self.display.begin(trial.name, 1)
+            self.display.begin(trial.name, 1)  # 1: its progress is shown as a share of its steps
             try:
                 future = self._submit(trial)
             except futures.BrokenExecutor:  # since one of its processes died
@@ -215,8 +216,8 @@ class Queue:
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
     def _collect(self) -> None:
-        """Wait until a trial has ended, `POLL` seconds at most; keep how each ended, let those wait
-        again that are to be tried again, and show how far all are.
+        """Wait until a trial has ended, `POLL` seconds at most. Keep how each ended, or put it
+        before all that wait if it is to be tried again; then show how far all are.
         """
         futures.wait(self.running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
         ended = [future for future in self.running if future.done()]
@@ -234,8 +235,8 @@ class Queue:
 
     def _is_tried_again(self, trial: Trial, outcome: Outcome) -> bool:
         """Return True for a trial during which a process died for the first time, which may have
-        been another's fault; and for one that a worker refused, if there are others. That worker is
-        left out, which is said once.
+        been another's fault: it becomes a suspect. Also for one that a worker refused, if there are
+        other workers; that worker is left out from now on, which is said once.
         """
         if outcome is DIED and trial.name not in self._suspects:
             self._suspects.add(trial.name)

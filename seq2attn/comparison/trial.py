@@ -194,9 +194,9 @@ def blocked_by(trial: Trial) -> str | None:
 def find_evaluation(trial: Trial) -> Evaluation | None:
     """Return the evaluation of the finished trial; None if there is none yet.
 
-    The run may have other evaluations, which do not count: `seq2attn eval` saves some, of other
-    lengths or files, without `trained_steps`; and a run that was trained further keeps those of its
-    earlier weights.
+    The run may have other evaluations, which do not count: those of `seq2attn eval`, which have no
+    `trained_steps`; those of earlier weights, if it was trained further; and, of strings, those of
+    other families, lengths or numbers of strings. Of a file, all pairs are always measured.
     """
     status = trial.run.status()
     if status.state != "finished":

@@ -92,7 +92,8 @@ KINDS: tuple[Kind, ...] = (  # a byte that is not UTF-8 is a surrogate
 
 
 def examine(lines: Texts, own: Format, path: Path) -> Advice:
-    """Find out what a file is, and which options read it.
+    """Find out what a file is, and which options read it. Return both as a text for the user, and
+    the options as `KEY=VALUE`, if these are all that is needed; otherwise none.
 
     lines: all lines of the file. own: the user's format, which is kept if it reads more than 9 of
     10 lines. path: of the file, for the commands that are advised.
@@ -103,6 +104,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     those that the header or the contents point to; if these do not decide, the user is asked.
     """
     form, name = own, shlex.quote(str(path))
+    # what begins the file's comments, such as `//`, unless the user has said it
     sign = next(filter(None, map(COMMENT.match, lines)), None)
     if sign and not own.comment:
         form = replace(own, comment=sign[0].strip())
@@ -142,8 +144,9 @@ def _told(kind: str, *notes: str) -> str:
 
 
 def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Advice:
-    """Read all lines in a format, and tell how many are read, what is odd about them, and which of
-    the user's `own` options have to change.
+    """Read all lines in a format. Return a text that tells how many are read, what is odd about
+    them, and which of the user's `own` options have to change; and these options as `KEY=VALUE`,
+    none if the user has to decide something.
 
     kind: what the file is called.
     """

@@ -59,9 +59,9 @@ class Column(NamedTuple):
 
 
 def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | None:
-    """Return the format that splits the lines into columns, with `header` if the first one names
-    them, and these columns; None if no delimiter gives most of the lines the same number of
-    columns.
+    """Return the format that splits the lines into columns, and these columns; None if no delimiter
+    gives most of the lines the same number of columns. The format has a header if at least half of
+    the fields of the first line are usual names of columns.
 
     lines: those that are neither blank nor comments, at least one. form: the user's own format. The
     columns that it names are ignored: the file may lack them.
@@ -81,8 +81,9 @@ def find_columns(lines: Texts, form: Format) -> tuple[Format, list[Column]] | No
 
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
-    """Return the format with a delimiter that gives at least `ENOUGH` of the lines the same number
-    of columns: a tab, or else the one that gives most columns; None if there is none.
+    """Return the format with a delimiter, a usual one or its own, that gives at least `ENOUGH` of
+    the lines the same number of columns: a tab, or else the one that gives most columns; None if
+    there is none.
 
     A blank is tried last, since sentences have blanks, too: it divides words from their symbols
     only.
@@ -100,8 +101,8 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
 
 def _are_symbols_after_words(lines: Texts) -> bool:
     """Return True if the first blank of most lines divides a word from its symbols, such as `cat K
-    AE T`: symbols are few different ones in all lines together, and lines have more of them or
-    fewer, unlike words with tags.
+    AE T`: few different symbols occur in all lines together, and not equally many in nearly every
+    line, as tags after a word do.
     """
     rests = list(filter(None, (line.strip().partition(" ")[2] for line in lines)))
     counts = Counter(len(rest.split()) for rest in rests)  # of symbols -> lines
@@ -167,16 +168,16 @@ def role(cells: Texts) -> str:
     # identifiers have digits or are web addresses, and nearly every cell is different
     different = len(set(filled))
     is_id = share_of(r".*\d.*|https?:.*", filled) > 0.9 and different > 0.95 * len(filled)
-    # a category has fewer different values than 5 % of its cells; in a small file, than 20 % or
-    # than 4, whichever is less
+    # a category has fewer different values than 60, and than 5 % of its cells, or in a small file
+    # than 20 % or 4, whichever is less
     few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))
     return "other" if is_id or different < min(60, few) else "words"
 
 
 def choose(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of source, target and, if there are some, features: those that a header
-    names, or else the only two that hold words or symbols, of which symbols are the answer to
-    words. None are returned if the user has to choose.
+    names (the first if it names several), or else the only two that hold words or symbols, of which
+    symbols are the answer to words. The list is empty if the user has to choose.
     """
     words, tags = [], []
     for column in columns:

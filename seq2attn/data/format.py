@@ -115,8 +115,8 @@ class Format:
         )
 
     def parse_all(self, lines: Texts) -> "PairFile":
-        """Parse the lines of a file into pairs, and note what is wrong with malformed lines: with
-        the header alone, if it lacks a column.
+        """Parse the lines of a file into pairs, and note what is wrong with malformed lines. If the
+        header does not fit (`named`), that is the only problem, and no pair is parsed.
         """
         rows = self.rows(lines)
         parsed = PairFile(self, lines)

@@ -28,7 +28,8 @@ Parts = Mapping[str, list[int]]
 
 def load_pairs(path: Path, form: Format) -> PairFile:
     """Load a file in UTF-8, or in UTF-16 with a byte order mark, that has one source a line.
-    Up to `form.skip_bad` malformed lines are left out.
+    Up to `form.skip_bad` malformed lines are left out. The result's `record` is what a run keeps of
+    the file.
 
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
     them.

@@ -65,8 +65,9 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """Return the ids of the symbols of `text`, then of its features if it has any.
 
-        Raises `Seq2AttnError` unless it consists of symbols, and without `unknown` only of those of
-        the vocabulary.
+        Raises `Seq2AttnError` for a text without symbols, or without features where strings have
+        some; for an empty symbol or feature; without `unknown`, for those that the vocabulary
+        lacks; and with `unknown`, for a tab too many, and for text that is not UTF-8.
         """
         symbols, features = self.split(text)
         if not symbols or "" in symbols:  # before the features, or between two separators

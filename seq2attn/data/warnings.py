@@ -97,8 +97,9 @@ def oddities(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
     """Warn if texts are symbols with blanks between them, but the format has no separator; or if
-    many texts lack the format's separator: each of these is then read as one symbol, so that there
-    are many different symbols for so few texts.
+    many texts lack the format's separator, more than 30 % of those that are longer than a
+    character: each is then read as one symbol, so that there are many different symbols, more than
+    30 % of the number of texts.
 
     side: what the texts are, sources or targets.
     """
@@ -122,8 +123,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterator[str]:
-    """Yield a sentence for all that is odd about the pairs of training, and for what spoils what is
-    measured of it: dev pairs that are trained on, and symbols that are not.
+    """Yield a sentence for all that is odd about the pairs of training, and for dev pairs that
+    spoil what is measured on them: those that are trained on, too, and those with symbols that
+    are not.
 
     pairs: of the training file. dev: the pairs that training is measured on.
     """

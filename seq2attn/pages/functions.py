@@ -289,7 +289,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "attends": "attention.weights" in places(model),
         # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,
-        "force_reason": force_reason(model),
+        "force_reason": force_reason(model),  # why weights cannot be set; empty if they can
         # True unless a module that attends does not mask it; other modules lack the attribute
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
         "layers": [list(layer) for _, layer in layers],

@@ -87,14 +87,14 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
             operation, *arguments = spelled(node)
             if operation == "same":  # nothing to compute: the result is the argument
                 node.replace_all_uses_with(arguments[0])
-    # torch's checks of sizes are kept otherwise
+    # (without this rule of ours, torch's checks of sizes would be kept as well)
     graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
-    # the node of each input -> its name
-    given = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
+    # the node of each input, then also of each weight and constant -> its name
+    names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
-    given |= {node: f"random.{number}" for number, node in enumerate(drawn)}
+    names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
     shapes = {}
-    for node, name in given.items():
+    for node, name in names.items():
         sizes = node.meta["val"].shape
         # any size: a symbol of torch's in place of a number
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
@@ -104,7 +104,6 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
     weights = set()
     constants = {}
-    names = given
     for node in graph.find_nodes(op="get_attr"):
         tensor = attrgetter(node.target)(traced)
         names[node] = node.target
@@ -162,7 +161,8 @@ def _written(graph: fx.Graph, values: dict[fx.Node, str]) -> tuple[list[Node], A
         values[node] = known[key]
     if lacking:
         first = next(iter(lacking))  # the message names one, the error has all
-        operation = lacking[first].removeprefix("prims::")  # torch's, of its simplest ones
+        # (`prims::` marks those that torch takes apart no further)
+        operation = lacking[first].removeprefix("prims::")
         error = Lacking(f"it lacks the operation {operation}{line_of(first)}")
         error.operations = [node.target for node in lacking]
         raise error

@@ -54,6 +54,7 @@ def trace_model(model: Model) -> list[Traced]:
     hint = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
     # in evaluation mode
     with measuring(model), exporting("torch cannot export this model", hint):
+        # two examples of each function: a size that differs between them may be any in its graph
         examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
         traced = [trace(model, *pair) for pair in zip(*examples, strict=True)]
         for one, function, message in at_other_lengths(model, traced):

@@ -211,8 +211,8 @@ def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             return make_fx(noting_names, table, record_stack_traces=lines, **options)(inputs)
 
-    # make a graph without writing in place; of the graph, in which gradients are operations, since
-    # `functionalize` cannot differentiate `call` itself
+    # trace twice: `functionalize` replaces writing in place, but cannot differentiate `call`; so it
+    # gets a graph of `call`, in which gradients are operations already
     graph = make_fx(functionalize(trace_call(lines=False)), **options)(inputs)
     try:
         return graph_json(graph, inputs, output_names)

@@ -214,7 +214,8 @@ def _sheet(
         ha="left",
     )
     bar_height = min(2.2, total - above - BELOW)  # beside the first line of maps
-    bar = _place(figure, width * columns + 0.1, above, 0.12, bar_height)  # 0.1 inches beside them
+    # 0.12 inches wide, 0.1 beside the maps
+    bar = _place(figure, width * columns + 0.1, above, 0.12, bar_height)
 
     for index, attention in enumerate(maps):
         line, column = divmod(index, columns)

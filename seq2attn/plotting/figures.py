@@ -154,8 +154,8 @@ def curves_figure(
     """Draw a number that training logs against step, a line for each run.
 
     curves: name of a run -> (step, value) of its points. scores: the score of each run, which gives
-    the colour of its line. label: of the y axis. log: on a logarithmic scale, averaged, without
-    values that are not positive.
+    the colour of its line. label: of the y axis. log: on a logarithmic scale, with means of
+    neighbouring points (`averaged`), and without values that are not positive.
     """
     figure, (panel,) = new_panels()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):

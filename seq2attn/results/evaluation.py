@@ -125,7 +125,8 @@ class Evaluation(Tabular):
     def summary(self) -> dict[str, float]:
         """Return what status.json records, by name: of a file of pairs the error rates and the
         loss; of strings that a task draws exact match, of the worst trained length and on average
-        over these, and the entropy of attention. What was not measured is left out.
+        over these (over all if none is trained), and the entropy of attention, on average, too.
+        What was not measured is left out.
         """
         if self.get("wer"):
             metrics = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}
@@ -288,7 +289,8 @@ def _by_length(
 
 def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
     """Return the error rates of evaluations on files of pairs, a row for each run; of a single one,
-    a note lists its `MAX_EDITS` most frequent edits.
+    a note lists its `MAX_EDITS` most frequent edits. Where a terminal is too narrow, optional
+    columns are left out.
     """
     columns = [Column("run"), Number("n")]  # words, or with `per="token"` lines
     metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]

@@ -35,7 +35,8 @@ def effective_count(words: Iterable[int]) -> float:
 
 def share(value: float, count: float) -> Estimate:
     """Return the mean `value` of `count` independent numbers from [0, 1] with Wilson's 95 % score
-    interval (Wilson 1927).
+    interval (Wilson 1927). Of numbers that depend on each other, count is how many independent ones
+    they are worth, not always a whole number.
 
     For numbers other than 0 and 1, such as each string's character accuracy, the interval is
     conservative: their variance is at most value * (1 - value).
@@ -137,7 +138,8 @@ class SeedMean:
     @property
     def p_value(self) -> float | None:
         """The two-sided p-value of the t-test that belongs to the interval: how probable a mean at
-        least as far from 0 is, if the true one is 0. None where there is no effect size.
+        least as far from 0 is, if the true one is 0. None where there is no effect size: for one
+        seed, and for numbers that are all equal.
         """
         if self.effect_size is None:
             return None
@@ -239,7 +241,8 @@ def rank(
     values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        of_best = {} if group == order[0] else values[order[0]]  # it is not behind itself
+        # the best is not behind itself: without values to compare with, there is no difference
+        of_best = {} if group == order[0] else values[order[0]]
         ranks[group] = Ranked(
             rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
             overall=means[group],

@@ -15,7 +15,8 @@ TEST = "exact permutation test over sources, two-sided; McNemar's exact test whe
 def paired_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
     """Return a table of evaluations of the same words, by the name of their run: the error rates,
     and of each run against the first how many words only one of them has right, the difference in
-    the word error rate, and its p-value.
+    the word error rate, and its p-value. Where a terminal is too narrow, optional columns are
+    left out.
 
     seeds: name of a run -> the seed of its training; an ensemble has none.
 

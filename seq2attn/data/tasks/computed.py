@@ -53,21 +53,22 @@ class Addition(Task):
         self.max_length = 2 * max_digits + 1
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw sums of two numbers of equally, and uniformly, many digits; or, with `length`, of so
-        many that a source has this length. Raises `Seq2AttnError` if no source has it.
+        """Draw sums of two numbers with equally many digits: a number of digits is drawn uniformly,
+        or, with `length`, is that of sources of so many characters. Raises `Seq2AttnError` if no
+        source has this length.
 
         No number begins with 0: since it is written from its last digit to its first, the digit
         that is written last is not 0.
         """
-        shortest, longest = self.min_digits, self.max_digits
+        fewest, most = self.min_digits, self.max_digits
         if length is not None:
             if length not in range(3, 2 * MOST_DIGITS + 2, 2):
                 hint = "Of two numbers with n digits each: 2n + 1, such as 21."
                 raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
-            shortest = longest = length // 2
-        sizes = draw_integers(random, shortest, longest, count)  # (N,) digits of each number
-        digits = draw_integers(random, 0, 9, count, 2, longest)
-        # those written last
+            fewest = most = length // 2
+        sizes = draw_integers(random, fewest, most, count)  # (N,) digits of each number
+        digits = draw_integers(random, 0, 9, count, 2, most)  # (N, 2 numbers, digits)
+        # those written last, which are not 0
         digits[torch.arange(count), :, sizes - 1] = draw_integers(random, 1, 9, count, 2)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):

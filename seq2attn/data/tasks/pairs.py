@@ -94,9 +94,10 @@ class Pairs(Task):
         return -(-self._learned["longest_target"] * length // self.max_length)  # rounded up
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
-        """Return what a run keeps: the symbols of sources and targets, and the features, None if
-        the format has none; how many symbols the shortest and the longest source have, and the
-        longest target; and a record of each file.
+        """Return what a run keeps: of training, the symbols of sources and targets, and the
+        features, None if the format has none; how many symbols and features the shortest and the
+        longest source have together; how many symbols the longest target has; and a record of each
+        file.
 
         files: name of a split, train or dev -> its file.
         """

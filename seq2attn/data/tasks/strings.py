@@ -92,8 +92,8 @@ class StringTask(Task):
         return FAMILIES.names() if self._is_uniform else (RANDOM,)
 
     def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
-        """Draw `count` strings of `length` characters of a family; `parts.FAMILIES` says what they
-        are like.
+        """Draw `count` strings of `length` characters of a family, and solve them;
+        `parts.FAMILIES` says what they are like.
         """
         if name == RANDOM:
             return self.examples(random, count, length)
@@ -110,7 +110,7 @@ class StringTask(Task):
                 ids = characters(LONGEST_WORD).gather(1, positions % periods)
             case "two_letter":
                 first = characters(1)
-                # to the second, which is another one if symbols > 1
+                # from the first letter to the second, which is another one if symbols > 1
                 distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
                 choices = draw_integers(random, 0, 1, count, length)
                 ids = (first + choices * distance) % symbols
