@@ -176,8 +176,8 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input that has one; None, after a message, for a
-    line that the model cannot read. Of the messages on lines that nobody types, only the first
-    `MAX_NAMES` are shown.
+    line that the model cannot read. If standard input is not a terminal, only the first `MAX_NAMES`
+    of these messages are shown.
     """
     refused = 0
     lines = (line.strip("\ufeff\r\n") for line in sys.stdin)

@@ -62,7 +62,9 @@ class Changes:
     replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
-        """Raise `Seq2AttnError` for a change that does not fit its annotation, which `ALLOWED` says
+        """Replace each change by its value as validated: of the type that its annotation says.
+
+        Raises `Seq2AttnError` for a change that does not fit its annotation, which `ALLOWED` says
         in words, and for forced weights of a step that sum to more than 1.
         """
         for name, words in ALLOWED.items():
@@ -120,9 +122,9 @@ class Changes:
         their points, in the order in which a model passes these. source (B, S), lengths (B,).
         """
         by_name: dict[str, Hook] = {}
-        if self.mask_padding is not None:
+        if self.mask_padding is not None:  # None: as in training, which needs no hook
             valid = valid_mask(lengths, source.size(1))  # (B, S)
-            if not self.mask_padding:
+            if not self.mask_padding:  # every step may attend to padding
                 valid = torch.ones_like(valid)
             by_name["attention.valid"] = valid_hook(valid)
         if self.ban:

@@ -193,8 +193,10 @@ class TrainedModel:
     def _evaluate_pairs(
         self, predictor: Predictor, task: Pairs, data: str | Path | None, per: str
     ) -> Evaluation:
-        """Measure accuracy on the pairs of the file `data`, as `evaluate` does. per: one of `PER`.
-        Raises `Seq2AttnError` without a file, or for another `per`.
+        """Measure accuracy on the pairs of the file `data`, as `evaluate` does.
+
+        per: what counts as a word: `type`, each different source, or `token`, each line. Raises
+        `Seq2AttnError` without a file (None), or for another `per`.
         """
         if data is None:
             name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))

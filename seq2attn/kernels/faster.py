@@ -168,7 +168,8 @@ class FasterForm:
         model = self.model
         lengths = batch.source_lengths
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            # PyTorch's products on several threads are faster than the C, which has one
+            # For large B x D^2, PyTorch's products on several threads are faster than the C, which
+            # has one.
             if self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1:
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
@@ -323,8 +324,8 @@ def _recurrence(
     resets: Resets,
 ) -> dict[str, Any]:
     """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D), by their
-    names in function.py: the cell's weights, embeddings, tokens, initial state, and if its state is
-    reset `kept` (B, L), False where, and `noise` (B, L, D).
+    names in function.py: the cell's weights, embeddings, tokens and initial state; and if its state
+    is reset, `kept` (B, L), False where it is, and `noise` (B, L, D), what it is reset to.
 
     The C looks up the embeddings, and has no dropout.
     """

@@ -95,7 +95,8 @@ class Trainer:
 
         If the kernels turn out to differ from the model's formulas, training says so, and goes back
         to the last checkpoint, or to the start if there is none yet; from there it trains by the
-        formulas alone, in a resumed run too. Raises `Diverged`.
+        formulas alone, in a resumed run too. Raises `Diverged` if the loss, gradients or weights
+        are not finite, or the dev set's loss is beyond all measure.
         """
         try:
             self._train(should_stop)
@@ -176,8 +177,8 @@ class Trainer:
         """Record and show the numbers of the step just done, if it is logged: every `log_every`
         steps, and the last one.
 
-        logits: (B, L, V), for the accuracy. norm: of the gradients before they were clipped, ().
-        rate: the learning rate.
+        logits: (B, L, V), for the accuracy. losses: by name, () each; `loss` is what is minimised.
+        norm: of the gradients before they were clipped, (). rate: the learning rate.
 
         Raises `Diverged` if the loss or the gradients are not finite: on a CPU after any step, on a
         GPU after a logged one.
