@@ -229,8 +229,9 @@ def register(
 
 
 def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a part's class: name -> option. Raises `Seq2AttnError` for a class that
-    cannot be a part.
+    """Return the options of a part's class, as `signature_options` does: name -> option. Raises
+    `Seq2AttnError` for a class that cannot be a part: one that lacks a method, or whose constructor
+    needs more than every part of its kind is given.
 
     part: its kind and name, for messages.
     """

@@ -265,8 +265,8 @@ class Table:
         return list(map(self._rich_table, parts)), list(left_out.values())
 
     def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
-        """Return Rich's table of some columns. On a console that is too narrow for whole texts, those
-        of columns that are not `is_whole` are broken into lines, down to the width `least`.
+        """Return Rich's table of some columns. If the console is too narrow for whole texts, those
+        of columns that are not `is_whole` are broken into lines, of the width `least` or more.
         """
         from rich import box
         from rich.table import Table as RichTable

@@ -303,8 +303,8 @@ def load_ensemble(
     """Load the models of several runs as one, which averages their probabilities; of a single run,
     its own model. A run that is given twice counts once.
 
-    All else, such as config and task, is the first run's. Raises as `load_run` does, and for runs
-    whose models cannot decode together.
+    All else, such as config and task, is the first run's. Raises `Seq2AttnError` for a run that
+    cannot be loaded, and for runs whose models cannot decode together.
     """
     runs = list({run.path: run for run in runs}.values())  # each once
     models = [load_run(run, checkpoint, device) for run in runs]

@@ -102,7 +102,7 @@ def faster_form(model: Model) -> FasterForm | None:
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    # one kind, or some are of another dtype or device, or parametrized
+    # `others` has kinds if some weights are of another dtype or device, or parametrized
     kind, *others = {(type(weight), weight.dtype, weight.device) for weight in model.parameters()}
     weight_type, dtype, device = kind
     # kernels compute in float32 and float64; on mps they were never tried
