@@ -122,7 +122,7 @@ def sentence(error: Mapping[str, Any]) -> str:
     kind, value = error["type"], error["input"]
     if kind == "value_error":  # raised by a function of this package, with a message of its own
         return str(error["ctx"]["error"])
-    if kind == REFUSED:
+    if kind == REFUSED:  # `registry.Section` has made a sentence of this error already
         return str(error["msg"])
     if kind == "missing":
         return "is missing"

@@ -337,6 +337,7 @@ def _joined(
     name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
     """
     positions = max(visit.positions.stop for visit in visits)
+    # the rows of a visit are (B, L, ...), for B strings and L positions: all axes after these
     longest = np.max([visit.rows.shape[2:] for visit in visits], axis=0).astype(int)
     first = visits[0].rows
     array = np.full((count, positions, len(points), *longest), _blank(first), first.dtype)

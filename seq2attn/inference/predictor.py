@@ -123,8 +123,8 @@ class Predictor:
         return answers, collector.cache(answers)
 
     def answer(self, sources: Sequence[Source], first: int, keep_weights: bool) -> list[Answer]:
-        """Return the answers to the sources, in their order. Raises `Seq2AttnError` for changes that
-        do not fit the model or a source.
+        """Return the answers to the sources, in their order. Raises `Seq2AttnError` for changes
+        that do not fit the model or a source, and if logits are nan.
 
         first: the index of the first source among all strings of the caller, by which hooks are
             told which strings these are.
@@ -186,7 +186,7 @@ class Predictor:
 
         max_steps: None: the `output_bound` of the longest source. keep_weights: True to keep
         attention weights, unless a source is longer than `LONGEST_WITH_WEIGHTS` symbols. Raises
-        `Seq2AttnError` for changes that do not fit the model or the source.
+        `Seq2AttnError` for changes that do not fit the model or the source, and if logits are nan.
         """
         longest = int(lengths.max()) - self.source_eos  # symbols, without the <eos>
         if max_steps is None:
