@@ -90,7 +90,8 @@ def load(
     """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
 
     run: the run or its name; of several, the ensemble, which averages their probabilities.
-    checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
+    checkpoint: `best`, or `last` in its place if there is none; `last`; or `step-64`, one of those
+        that `training.snapshot_weights` keeps.
     device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
     runs_dir: the directory of the runs; by default the environment variable SEQ2ATTN_RUNS, or
         `runs`.

@@ -115,7 +115,7 @@ SENTENCES = {
 def sentence(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, and which value was found, to follow the name of a key:
     `should be at least 1, found 0`. By the kind of error, from `SENTENCES`; for other kinds, in
-    pydantic's words.
+    pydantic's words. A missing value, and a message of our own, stand alone.
 
     error: one of pydantic's `ValidationError.errors()`.
     """

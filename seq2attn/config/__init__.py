@@ -56,7 +56,8 @@ def load_config(config: str | Path | Values | Config, overrides: Overrides = ())
     A relative path of a data file starts at the folder of the config's file; in an override, or in
     a config that is not a file, at the working directory. None of these files is opened.
 
-    Raises `ConfigError` with every problem, or `Seq2AttnError` if the file cannot be read as YAML.
+    Raises `ConfigError` with every problem, or `Seq2AttnError` if the file is missing or does not
+    hold keys and values in YAML.
     """
     if isinstance(config, Config):
         config = config.model_dump(mode="json")

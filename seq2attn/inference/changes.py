@@ -87,8 +87,8 @@ class Changes:
 
     def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
         """Return the hooks that make these changes while source ids (B, S) of lengths (B,) are
-        decoded, in the order in which those of one place run. S counts padding, too. (`write` is
-        not among them: decoding itself makes that change.)
+        decoded, in the order in which those of one place run. S counts padding, too. (Two changes
+        are made without hooks: decoding does what `write` says, and `source` has the `padding`.)
 
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """

@@ -97,8 +97,8 @@ def faster_form(model: Model) -> FasterForm | None:
 
     None if kernels are switched off, and for a model that they do not cover: one that is not
     recurrent, or has hooks or methods of its own; whose weights are not plain parameters of one
-    dtype and device; or that has no part to be fused. None for every model while a method of a
-    class in `KNOWN` is replaced.
+    dtype, float32 or float64, on one device, not mps; or that has no part to be fused. None for
+    every model while a method of a class in `KNOWN` is replaced.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
@@ -271,7 +271,7 @@ def _is_as_written(*modules: nn.Module) -> bool:
 
 def _fused_parts(model: nn.Module) -> Iterator[Place]:
     """Yield the GRUs, LSTMs and softmaxes of attention in a model that a fused form may take the
-    place of: those that nobody has changed.
+    place of: those that nobody has changed, and softmaxes only of attention without a window.
     """
     for owner in model.modules():
         # in a row without an allowed key the fused softmax gives NaN; a window may make such rows

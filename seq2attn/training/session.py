@@ -164,7 +164,7 @@ def _train_on(
         except KeyboardInterrupt:  # the user's second Ctrl-C: nothing went wrong
             raise
         except BaseException as error:
-            _explain(error, trainer)
+            _explain(error, trainer)  # adds to the error what the user can do now
             if isinstance(where, NewRun) and trainer.progress.step == 0:
                 shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
             # a plug-in that calls `exit()`, say, must not end its user's process: raise an error
