@@ -203,6 +203,7 @@ def _print(answer: Answer, name: str, heat: str, *, ranked: bool) -> None:
     from seq2attn.data.tasks.pairs import Pairs
 
     start = f"{name}\t" if name else ""  # what a printed line begins with
+    # several runs or outputs give several lines for one source; lines of pairs have it always
     if name or ranked or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":
