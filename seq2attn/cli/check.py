@@ -275,8 +275,8 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _literals(text: str | None) -> list[Any]:
-    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts. None
-    and an empty text have no values.
+    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts. If
+    there is no text, return an empty list.
     """
     values: list[Any] = []
     for word in text.split(",") if text else ():
