@@ -90,9 +90,12 @@ def load(
     """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
 
     run: the run or its name; of several, the ensemble, which averages their probabilities.
-    checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
+    checkpoint: `best`, or `last` in its place if there is none; `last`; or `step-64`, one of those
+        that `training.snapshot_weights` keeps.
     device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
-    runs_dir, plugins: as for `train`.
+    runs_dir: the directory of the runs; by default the environment variable SEQ2ATTN_RUNS, or
+        `runs`.
+    plugins: files with your own parts that the runs use.
     """
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
@@ -154,7 +157,8 @@ def compare(
     workers: how many trials run at once; by default one for each core.
     executor: where trials run: by default in processes on this machine; `dask:ADDRESS`, or a
         function that makes any standard Executor whose workers are processes that see `runs_dir`.
-    runs_dir, device, plugins, progress: as for `train`.
+    runs_dir, device, plugins: as for `train`.
+    progress: True to show it, False not to; by default it is shown in a notebook and on a terminal.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on
         the command line.
 
@@ -181,9 +185,9 @@ def compare(
         executor=executor,
         progress=progress,
     )
-    if comparison.stopped_by is not None:
+    if comparison.stopped_by is not None:  # the number of a signal
         raise KeyboardInterrupt("stopped; the same call continues")
-    if comparison.failed and not comparison.groups:
+    if comparison.failed and not comparison.groups:  # there are groups once a trial is done
         raise comparison.failure()
     return comparison
 
@@ -209,10 +213,12 @@ def check_attention(
         and (B, L, S) or (B, H, L, S) of several.
     allow: codes of findings to leave out.
 
-    It is called in one of several usual ways, which is found by trying. Where none works, examine
-    instead a function of your own that calls it, `attend(query, keys, valid)` of query (B, L, Dq),
-    keys (B, S, Dk) and valid (B, S), True = real token; leave out `query` or `valid` if the
-    attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
+    The attention is called in one of several usual ways, which is found by trying. Where none
+    works, examine instead a function of your own that calls it, `attend(query, keys, valid)` of
+    query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real token; leave out `query` or
+    `valid` if the attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
+
+    Shapes: B rows of a batch, L queries, S keys, H heads; D, Dq and Dk are widths.
     """
     from seq2attn.contract.parts import known_scores
     from seq2attn.doctor import examine

@@ -159,6 +159,7 @@ def build_training_data(
     for name, loss in build_losses(config).items():
         if not loss.needs_alignment:
             continue
+        # a finite training set has no alignments; of a task that draws, one example shows it
         if not is_drawn or task.examples(torch.Generator(), 1).alignment is None:
             raise Seq2AttnError(
                 f"training.losses: {name!r} needs the source position of each output, which task "

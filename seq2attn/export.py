@@ -76,7 +76,8 @@ def _results(graph: onnx.ModelProto, function: Function) -> list[Tensor]:
 
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
     made: Any = evaluator.run(None, tree_map(Tensor.numpy, function.inputs))
-    return [torch.from_numpy(np.array(array)) for array in made]  # a flipped one becomes a copy
+    # copied, since torch takes no array with negative strides, such as a flipped one
+    return [torch.from_numpy(np.array(array)) for array in made]
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:
@@ -98,7 +99,7 @@ def _translated(traced: Traced) -> onnx.ModelProto:
             input_names=list(inputs),
             output_names=[f"{name}.next" if name in inputs else name for name in outputs],
             opset_version=OPSET,
-            optimize=False,  # it takes long, and drops x + 1e-8
+            optimize=False,  # optimising takes long, and drops the addition in x + 1e-8
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:

@@ -229,8 +229,9 @@ def register(
 
 
 def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a part's class: name -> option. Raises `Seq2AttnError` for a class that
-    cannot be a part.
+    """Return the options of a part's class, as `signature_options` does: name -> option. Raises
+    `Seq2AttnError` for a class that cannot be a part: one that lacks a method, or whose constructor
+    needs more than every part of its kind is given.
 
     part: its kind and name, for messages.
     """
@@ -265,8 +266,8 @@ def _needed(cls: type) -> list[str]:
 
 
 def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Return name -> option, as `options` takes them, for each parameter of the constructor that
-    has a default and is one of bool, int, float and str, by annotation or else by its default.
+    """Return name -> option, its type and its pydantic field, for each parameter of the constructor
+    that has a default and is one of bool, int, float and str, by annotation or else by its default.
 
     Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
     class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`

@@ -49,6 +49,7 @@ def load_plugin(path: Path) -> list[type]:
             hint="from seq2attn import Score, register    and above your class, derived from "
             'Score: @register("name")',
         )
+    # runs record it: two with one plug-in may have been trained with different contents of its file
     loaded[path.resolve()] = hashlib.sha256(code).hexdigest()
     return added
 
@@ -130,8 +131,8 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
-    """Return an exception that was raised in a plug-in as a message, with the lines of plug-ins
-    from its traceback.
+    """Return an exception that was raised in a plug-in as a message, with the last `MAX_FRAMES`
+    lines of plug-ins from its traceback.
 
     None for another exception, and for those that have a message of their own: errors that a
     plug-in reports as `Seq2AttnError`, a lack of memory, and Ctrl-C.

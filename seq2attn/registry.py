@@ -44,9 +44,10 @@ class Section(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _refuse(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
-        """Validate values. The `msg` of each error is a sentence; for an unknown key, it says which
-        are allowed.
+    def _validated(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
+        """Return the section of these values, which pydantic's `validate` makes. Where it raises
+        `ValidationError`, raise another, in which the `msg` of each error is a sentence; for an
+        unknown key, it says which are allowed.
         """
         try:
             return validate(values)

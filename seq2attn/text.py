@@ -115,14 +115,14 @@ SENTENCES = {
 def sentence(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, and which value was found, to follow the name of a key:
     `should be at least 1, found 0`. By the kind of error, from `SENTENCES`; for other kinds, in
-    pydantic's words.
+    pydantic's words. A missing value, and a message of our own, stand alone.
 
     error: one of pydantic's `ValidationError.errors()`.
     """
     kind, value = error["type"], error["input"]
     if kind == "value_error":  # raised by a function of this package, with a message of its own
         return str(error["ctx"]["error"])
-    if kind == REFUSED:
+    if kind == REFUSED:  # `registry.Section` has made a sentence of this error already
         return str(error["msg"])
     if kind == "missing":
         return "is missing"

@@ -121,7 +121,7 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
         function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    # keyword-only, since among others none without a default may follow one that has a default
+    # keyword-only, since no other parameter without a default may follow one that has a default
     keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return run
@@ -211,7 +211,7 @@ def main() -> None:
         code = 141  # 128 + the number of SIGPIPE
     except BaseException as error:  # a plug-in may raise SystemExit, or worse
         explained = _explain(error)
-        if explained is None:
+        if explained is None:  # a bug of ours: Python shows its traceback
             raise
         code = explained.exit_code
         print_error(explained)

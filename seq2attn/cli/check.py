@@ -145,7 +145,7 @@ def check(
             _write_feedback(feedback, files, attentions, rows)
         _conclude(files, attentions, rows, as_json)
     elif expect:
-        _compare(_chosen(names), expect[-1], as_json)
+        _compare(_chosen(names), expect[-1], as_json)  # of several, the last counts
     else:
         _check_parts(_chosen(names), as_json)
 
@@ -168,7 +168,7 @@ def _chosen(words: Texts) -> dict[str, Entry]:
         for entry in registry:
             if entry.implementation and not entry.files:
                 known[f"{kind}/{entry.name}"] = entry
-    foreign = foreign_parts()  # classes
+    foreign = foreign_parts()  # the classes of plug-ins
     added = {part: entry for part, entry in known.items() if entry.implementation in foreign}
     if not words:
         return added or known
@@ -197,6 +197,7 @@ def _check_parts(chosen: Mapping[str, Entry], as_json: bool) -> None:
     rows = []
     for part, entry in chosen.items():
         kind, _, _ = part.partition("/")
+        # (a kind has a hyphen in KIND/NAME, such as `initial-state`, and a blank in `.kind`)
         for rule, reason in check_part(CHECKED[kind].kind, entry.name).items():
             result = reason or "passed"
             rows.append({"kind": kind, "name": entry.name, "rule": rule, "result": result})
@@ -223,7 +224,9 @@ def _check_parts(chosen: Mapping[str, Entry], as_json: bool) -> None:
 
 def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
     """Compare each chosen score with the one that is expected, a name or a formula, and show a row
-    for each; parts that are not scores are left out. Raises `Seq2AttnError` if a score differs.
+    for each. Parts that are not scores are left out, and a score that has the expected name.
+
+    Raises `Seq2AttnError` if a score differs, or if there is none to compare.
     """
     from seq2attn.contract.parts import known_scores, scored
     from seq2attn.doctor.scores import Sample, compare
@@ -253,8 +256,8 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
     folder, with the folders in it, and of what a pattern matches, only files of Python and
     notebooks count.
 
-    Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file has a
-    name, its examination finds out.
+    Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file defines
+    an attention of that name, only its examination finds out.
     """
     path, _, listed = text.rpartition(":")
     names = listed.split(",")
@@ -272,7 +275,9 @@ def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _literals(text: str | None) -> list[Any]:
-    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts."""
+    """Return the values in a text such as `16,0.5,dot`: numbers, True, False, None, or texts. If
+    there is no text, return an empty list.
+    """
     values: list[Any] = []
     for word in text.split(",") if text else ():
         try:
@@ -304,9 +309,11 @@ def _short(row: Row) -> str:
 def _write_feedback(
     folder: Path, files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row]
 ) -> None:
-    """Write a text for each file, which says what was found in each name: `anna.py.txt` for
-    `anna.py`. So that no two texts have one path, they are in the subfolders that the files have
-    below their common folder.
+    """Write a text for each file into `folder`, `anna.py.txt` for `anna.py`, which says what was
+    found in each of the names. So that no two texts have one path, they are in the subfolders that
+    the files have below their common folder.
+
+    rows: by FILE:NAME.
     """
     common = os.path.commonpath([Path(file).absolute().parent for file in files])
     for file in files:
@@ -315,6 +322,7 @@ def _write_feedback(
         texts = []
         for name in names:
             row = rows[f"{file}:{name}"]
+            # without a report, it was not examined, and the text says why
             said = f"{_short(row)}\n{row.report}" if row.report else f"{row.status}: {row.text}"
             texts.append(f"{name}: {said}\n")
         path.write_text("\n".join(texts), encoding="utf-8")
@@ -324,7 +332,8 @@ def _conclude(
     files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row], as_json: bool
 ) -> None:
     """Show what was found: of one attention the report, of several a table with a row for each
-    file, which has how many of the names passed, as points, and the result of each.
+    file, which has how many of the names passed, as points, and the result of each. rows: by
+    FILE:NAME.
 
     Raises `Seq2AttnError` unless all were examined and none has a fault; with exit code 1 if one
     has a fault, with 2 if none has.

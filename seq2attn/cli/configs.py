@@ -174,7 +174,7 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
 
 
 def _explained(section: BaseModel, indent: str = "") -> Iterator[str]:
-    """Yield the keys of a config's section as YAML, each below its meaning.
+    """Yield lines of YAML: keys and values of a config's section, each below its meaning.
 
     indent: the blanks before each line.
     """

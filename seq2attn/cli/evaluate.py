@@ -321,9 +321,10 @@ def compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
     done = sum(len(group.trials) for group in comparison.groups)
+    # the number of a signal; one that came when all were done has stopped nothing
     if comparison.stopped_by is not None and done < comparison.planned:
         progress = f"{done:,} of {comparison.planned:,} trials; running ones are saved."
-        stop(comparison.stopped_by, progress, f"seq2attn {shlex.join(sys.argv[1:])}")
+        stop(comparison.stopped_by, progress, f"seq2attn {shlex.join(sys.argv[1:])}")  # exits
     if as_json:
         write_json(comparison.to_json())
     else:

@@ -150,7 +150,8 @@ class Models:
         say which checkpoint is used if it is not the wanted one or its run is still being trained.
 
         device: `auto`, `cpu`, `cuda` or `mps`.
-        n_best: as for `search`.
+        n_best: how many outputs --n-best of `predict` asks for; a beam is at least as wide. 0: it
+            was not given.
         """
         from seq2attn.inference.trained_model import load_ensemble
 

@@ -197,7 +197,7 @@ def accuracy(
     runs = find_runs(runs_dir, names)
     # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
     scores = [str(run.status().score) for run in runs]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {}  # run -> (where results by length are from, these), or the curve
     for run in runs:
         metrics = (
             latest_by_length(run) if by_length else read_metrics(run, losses=False).evaluations

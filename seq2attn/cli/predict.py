@@ -176,8 +176,8 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input that has one; None, after a message, for a
-    line that the model cannot read. Of the messages on lines that nobody types, only the first
-    `MAX_NAMES` are shown.
+    line that the model cannot read. If standard input is not a terminal, only the first `MAX_NAMES`
+    of these messages are shown.
     """
     refused = 0
     lines = (line.strip("\ufeff\r\n") for line in sys.stdin)
@@ -203,6 +203,7 @@ def _print(answer: Answer, name: str, heat: str, *, ranked: bool) -> None:
     from seq2attn.data.tasks.pairs import Pairs
 
     start = f"{name}\t" if name else ""  # what a printed line begins with
+    # several runs or outputs give several lines for one source; lines of pairs have it always
     if name or ranked or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":

@@ -128,8 +128,9 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     """Load the file, and return it with the format in which it was read: the one that the options
     set.
 
-    What of `FOUND` the options do not set, such as a header, is found out from the pairs: if they
-    look odd because of it, the file is read once more, with a note.
+    The settings in `FOUND`, such as whether there is a header, are found out from the pairs unless
+    the options set them: where pairs look odd without another value, a note says which it is. The
+    file is read a second time in any case, with the values that were found.
     """
     from seq2attn.config import load_config
 
@@ -151,7 +152,10 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
 def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]) -> str:
     """Return the command that trains on the parts, with the recipe for files of this size, and with
     the settings by which the parts are read as FILE was.
+
+    train: the pairs of the part to train on.
     """
+    # what still looks odd, and was only warned of, is set in the command
     for oddity in oddities(train, form):
         form = replace(form, **oddity.changes)
     recipe = next(name for name, most in RECIPES.items() if len(train) <= most)
@@ -222,7 +226,7 @@ def train(
     run = ended.run
     if ended.stopped_by is not None:  # the number of a signal, such as Ctrl-C's
         progress = f"step {ended.step:,}; everything is saved."
-        stop(ended.stopped_by, progress, resume_command(run))
+        stop(ended.stopped_by, progress, resume_command(run))  # says how to go on, and exits
     data = settings.data_files.get("dev")  # a file that `eval` can measure a run on pairs on
     file = f" --data {shlex.quote(data)}" if data else ""
     options = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"

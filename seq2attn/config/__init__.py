@@ -56,7 +56,8 @@ def load_config(config: str | Path | Values | Config, overrides: Overrides = ())
     A relative path of a data file starts at the folder of the config's file; in an override, or in
     a config that is not a file, at the working directory. None of these files is opened.
 
-    Raises `ConfigError` with every problem, or `Seq2AttnError` if the file cannot be read as YAML.
+    Raises `ConfigError` with every problem, or `Seq2AttnError` if the file is missing or does not
+    hold keys and values in YAML.
     """
     if isinstance(config, Config):
         config = config.model_dump(mode="json")
@@ -109,8 +110,8 @@ def _overridden(
     values: Values, overrides: Sequence[str], places: Mapping[str, str]
 ) -> tuple[Values, dict[str, str], list[Problem]]:
     """Return values after overrides, where each dotted key is now written, and a problem for each
-    override that cannot be read. That of a part, such as `model.attention.score=dot`, sets its
-    name: `model.attention.score.name`.
+    override that cannot be read. An override of a part, such as `model.attention.score=dot`, sets
+    its name: `model.attention.score.name`.
 
     places: where each dotted key was written before.
     """
@@ -183,7 +184,9 @@ def flat_values(config: Config | Values, prefix: str = "") -> dict[str, Any]:
 
 
 def override_list(overrides: Overrides) -> list[str]:
-    """Return overrides as `KEY=VALUE`."""
+    """Return overrides as texts `KEY=VALUE`: a single one, several, or a mapping from key to value.
+    Raises `Seq2AttnError` if one of several is not a text; whether it has a `=` is seen later.
+    """
     if isinstance(overrides, Mapping):
         return [  # JSON is YAML, too; a path becomes text
             f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
@@ -197,7 +200,8 @@ def override_list(overrides: Overrides) -> list[str]:
 
 
 def _replaced(values: Values, key: str, value: Any) -> Values:
-    """Return a copy of a config's values with another value at a dotted key.
+    """Return a copy of a config's values with another value at a dotted key. Raises `Seq2AttnError`
+    if the key is below something that has no keys, such as a number.
 
     >>> _replaced({"seed": 1}, "model.hidden", 64)
     {'seed': 1, 'model': {'hidden': 64}}

@@ -88,7 +88,7 @@ def _lengths(config: Config) -> Iterator[Problem]:
 
 
 def _training(config: Config) -> Iterator[Problem]:
-    """Yield the problems of `training`: how long it takes, and its losses."""
+    """Yield the problems of `training`: its steps or epochs, its warm-up, and its losses."""
     training = config.training
     steps, epochs = training.steps, training.epochs
     # Only tasks that draw their strings have one of these options. Another task, such as one of a
@@ -116,7 +116,9 @@ def _training(config: Config) -> Iterator[Problem]:
 
 
 def _files(config: Config) -> Iterator[Problem]:
-    """Yield the problems of a task that reads files of pairs: a missing file, and columns."""
+    """Yield the problems of a task that reads files of pairs: a file that is not named, a column
+    that is used twice, and fewer columns in a line than those used.
+    """
     task = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
         if name in task and task[name] is None:  # a task may have other options for its files
@@ -195,6 +197,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     """Yield a problem for each key that cannot work, or has no effect, without attention."""
     reasons = {}
     for name, field in AttentionConfig.model_fields.items():
+        # (left at its default, an option of attention is no mistake of the user's)
         if name != "score" and getattr(model.attention, name) != field.default:
             reasons[f"model.attention.{name}"] = "has no effect"
     if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):

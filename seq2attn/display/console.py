@@ -251,8 +251,8 @@ class Lines(Display):
         self._running[trial] = text
 
     def step(self, trial: str, step: float, text: str = "") -> None:
-        """Keep the trial's text, which says the step, too; if a line is due, print those of all
-        trials that have one.
+        """Keep the trial's text, which says the step, too. If the last line is `QUIET_SECONDS` ago,
+        print one with the texts of all trials that are running, unless nothing has changed since.
         """
         self._running[trial] = text
         if time.monotonic() - self._last_time < QUIET_SECONDS:

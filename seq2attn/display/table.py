@@ -185,7 +185,7 @@ class Table:
 
     def _texts(self) -> list[_Texts]:
         """Return the columns that have a heading, as people see them, without those whose cells are
-        all empty, None or "".
+        all empty: None, "", or an empty list or tuple.
         """
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
@@ -245,7 +245,7 @@ class Table:
         for narrowed in (optional, columns):
             if _width(columns) > console.width:
                 for texts in narrowed:
-                    if any(" [" in cell for cell in texts.cells):
+                    if any(" [" in cell for cell in texts.cells):  # as in `0.93 [0.90, 0.95]`
                         texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
                         left_out[texts.heading] = f"intervals of {texts.heading}"
             while optional and _width(columns) > console.width:
@@ -265,7 +265,9 @@ class Table:
         return list(map(self._rich_table, parts)), list(left_out.values())
 
     def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
-        """Return Rich's table of some columns."""
+        """Return Rich's table of some columns. If the console is too narrow for whole texts, those
+        of columns that are not `is_whole` are broken into lines, of the width `least` or more.
+        """
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text

@@ -242,7 +242,7 @@ class Cache(dict[str, NDArray[Any]]):
         """Keep the arrays.
 
         arrays, axes: name of a quantity -> its array, and what each dimension of that counts.
-        lengths: as the attribute says.
+        lengths: how many rows of `step` and of `source` there are, as the attribute says.
         """
         super().__init__(arrays)
         self._axes = axes
@@ -283,13 +283,14 @@ class Collector:
     """
 
     def __init__(self, model: Model) -> None:
-        """Make the hooks that keep what passes the points of `model`."""
+        """Make the hooks that keep what passes those points of `model` that a cache has."""
         self._points: dict[str, list[Point]] = {}  # name -> those that share it
         self._visits: dict[str, list[Visit]] = defaultdict(list)  # by name
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
             axes = group[0].point.axes
-            # an encoder's points without `source` are passed once for each step of its cells
+            # A cache has no points without axes, and none of an encoder without `source`: those are
+            # passed once for each step of its cells.
             if axes and ("source" in axes or not name.startswith("encoder.")):
                 self._points[name] = [place.point for place in group]
                 self.hooks += [(place, self._keep) for place in group]
@@ -336,6 +337,7 @@ def _joined(
     name: of the quantity, for messages. Raises `Seq2AttnError` for two rows of one position.
     """
     positions = max(visit.positions.stop for visit in visits)
+    # the rows of a visit are (B, L, ...), for B strings and L positions: all axes after these
     longest = np.max([visit.rows.shape[2:] for visit in visits], axis=0).astype(int)
     first = visits[0].rows
     array = np.full((count, positions, len(points), *longest), _blank(first), first.dtype)
@@ -344,6 +346,7 @@ def _joined(
         # along every other axis as much as the visit has
         sizes = map(slice, visit.rows.shape[2:])
         region: Any = (visit.strings.numpy(), here, points.index(visit.point), *sizes)
+        # (in an array of bool, False may be a value, so that nothing tells that one was there)
         if array.dtype.kind == "f" and not np.isnan(array[region]).all():
             raise Seq2AttnError(
                 f"{name} is passed several times at position {here.start}, and a cache keeps one "

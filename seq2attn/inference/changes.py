@@ -62,7 +62,9 @@ class Changes:
     replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
-        """Raise `Seq2AttnError` for a change that does not fit its annotation, which `ALLOWED` says
+        """Replace each change by its value as validated: of the type that its annotation says.
+
+        Raises `Seq2AttnError` for a change that does not fit its annotation, which `ALLOWED` says
         in words, and for forced weights of a step that sum to more than 1.
         """
         for name, words in ALLOWED.items():
@@ -85,8 +87,8 @@ class Changes:
 
     def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
         """Return the hooks that make these changes while source ids (B, S) of lengths (B,) are
-        decoded, in the order in which those of one place run. S counts padding, too. (`write` is
-        not among them: decoding itself makes that change.)
+        decoded, in the order in which those of one place run. S counts padding, too. (Two changes
+        are made without hooks: decoding does what `write` says, and `source` has the `padding`.)
 
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
@@ -120,9 +122,9 @@ class Changes:
         their points, in the order in which a model passes these. source (B, S), lengths (B,).
         """
         by_name: dict[str, Hook] = {}
-        if self.mask_padding is not None:
+        if self.mask_padding is not None:  # None: as in training, which needs no hook
             valid = valid_mask(lengths, source.size(1))  # (B, S)
-            if not self.mask_padding:
+            if not self.mask_padding:  # every step may attend to padding
                 valid = torch.ones_like(valid)
             by_name["attention.valid"] = valid_hook(valid)
         if self.ban:

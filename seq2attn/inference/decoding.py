@@ -158,7 +158,8 @@ def beam_decode(
     keep_weights: bool = False,
 ) -> Decoding:
     """Find the best K hypotheses, K = `search.width`, for source (B, S) ids, right-padded, of
-    lengths (B,). The other arguments and the error are those of `greedy_decode`.
+    lengths (B,), as a `Decoding` of outputs of at most `max_steps` tokens. Raises `Seq2AttnError`
+    if logits are nan in a hypothesis of the beam. keep_weights: return the attention weights, too.
 
     A finished hypothesis stays in the beam with its score while fewer than K others are better; the
     search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the

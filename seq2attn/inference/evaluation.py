@@ -225,7 +225,8 @@ def _batches(
     the examples of a smaller one.
     """
     rows = predictor.rows_at_once(length)  # of a batch, which is part of a block
-    # of a block: it does not depend on `samples`, since blocks are drawn whole
+    # Rows of a block: at most `BLOCK`, and `CELLS` characters. They do not depend on `samples`:
+    # blocks are drawn whole.
     block = max(1, min(BLOCK, CELLS // length))
 
     for first in range(0, samples, block):
@@ -252,7 +253,8 @@ def _measure(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
-    Exact match is of the whole output; the others are means over the characters of the right one.
+    Exact match, 1 or 0, is of the whole output; the others are means over the characters of the
+    right output: shares of those characters, and the entropy of their attention weights in nats.
     Losses are -ln p of symbols under teacher forcing, in nats, that of `<eos>` included.
 
     outputs: (B, T) ids that the model has written.

@@ -102,7 +102,8 @@ class Predictor:
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
         """Yield the answers to a stream of texts, in order. It is read and decoded a block at a
-        time, to need little memory. Raises as `read` does, before a text of that block is decoded.
+        time, to need little memory. Raises `Seq2AttnError` for a text that `read` refuses, before
+        any text of its block is decoded.
 
         keep_weights: True to keep attention weights, of texts of at most `LONGEST_WITH_WEIGHTS`
             symbols.
@@ -122,10 +123,13 @@ class Predictor:
         return answers, collector.cache(answers)
 
     def answer(self, sources: Sequence[Source], first: int, keep_weights: bool) -> list[Answer]:
-        """Return the answers to the sources, in their order. Raises as `decode` does.
+        """Return the answers to the sources, in their order. Raises `Seq2AttnError` for changes
+        that do not fit the model or a source, and if logits are nan.
 
         first: the index of the first source among all strings of the caller, by which hooks are
-            told which strings these are. keep_weights: as for `predict`.
+            told which strings these are.
+        keep_weights: True to keep attention weights, of sources of at most `LONGEST_WITH_WEIGHTS`
+            symbols.
         """
         answers: dict[int, Answer] = {}
 
@@ -182,7 +186,7 @@ class Predictor:
 
         max_steps: None: the `output_bound` of the longest source. keep_weights: True to keep
         attention weights, unless a source is longer than `LONGEST_WITH_WEIGHTS` symbols. Raises
-        `Seq2AttnError` for changes that do not fit the model or the source.
+        `Seq2AttnError` for changes that do not fit the model or the source, and if logits are nan.
         """
         longest = int(lengths.max()) - self.source_eos  # symbols, without the <eos>
         if max_steps is None:
@@ -285,8 +289,8 @@ class Predictor:
     ) -> Answer:
         """Return one of the outputs for a text, that of `rank`, from 0, as an answer.
 
-        source: (S,) the text's ids. row: that of the text in the decoding. keep_weights: as for
-        `answers`.
+        source: (S,) the text's ids. row: that of the text in the decoding. keep_weights: True to
+        give the answer its attention weights, if the decoding has any.
         """
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, weights = decoding.output(row, rank)

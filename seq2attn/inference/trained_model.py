@@ -193,8 +193,10 @@ class TrainedModel:
     def _evaluate_pairs(
         self, predictor: Predictor, task: Pairs, data: str | Path | None, per: str
     ) -> Evaluation:
-        """Measure accuracy on the pairs of the file `data`, as `evaluate` does. per: one of `PER`.
-        Raises `Seq2AttnError` without a file, or for another `per`.
+        """Measure accuracy on the pairs of the file `data`, as `evaluate` does.
+
+        per: what counts as a word: `type`, each different source, or `token`, each line. Raises
+        `Seq2AttnError` without a file (None), or for another `per`.
         """
         if data is None:
             name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))
@@ -301,8 +303,8 @@ def load_ensemble(
     """Load the models of several runs as one, which averages their probabilities; of a single run,
     its own model. A run that is given twice counts once.
 
-    All else, such as config and task, is the first run's. Raises as `load_run` does, and for runs
-    whose models cannot decode together.
+    All else, such as config and task, is the first run's. Raises `Seq2AttnError` for a run that
+    cannot be loaded, and for runs whose models cannot decode together.
     """
     runs = list({run.path: run for run in runs}.values())  # each once
     models = [load_run(run, checkpoint, device) for run in runs]

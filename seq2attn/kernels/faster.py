@@ -97,12 +97,12 @@ def faster_form(model: Model) -> FasterForm | None:
 
     None if kernels are switched off, and for a model that they do not cover: one that is not
     recurrent, or has hooks or methods of its own; whose weights are not plain parameters of one
-    dtype and device; or that has no part to be fused. None for every model while a method of a
-    class in `KNOWN` is replaced.
+    dtype, float32 or float64, on one device, not mps; or that has no part to be fused. None for
+    every model while a method of a class in `KNOWN` is replaced.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    # one kind, or some are of another dtype or device, or parametrized
+    # `others` has kinds if some weights are of another dtype or device, or parametrized
     kind, *others = {(type(weight), weight.dtype, weight.device) for weight in model.parameters()}
     weight_type, dtype, device = kind
     # kernels compute in float32 and float64; on mps they were never tried
@@ -168,7 +168,8 @@ class FasterForm:
         model = self.model
         lengths = batch.source_lengths
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
-            # PyTorch's products on several threads are faster than the C, which has one
+            # For large B x D^2, PyTorch's products on several threads are faster than the C, which
+            # has one.
             if self.size(len(lengths)) >= LARGE and torch.get_num_threads() > 1:
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
@@ -270,7 +271,7 @@ def _is_as_written(*modules: nn.Module) -> bool:
 
 def _fused_parts(model: nn.Module) -> Iterator[Place]:
     """Yield the GRUs, LSTMs and softmaxes of attention in a model that a fused form may take the
-    place of: those that nobody has changed.
+    place of: those that nobody has changed, and softmaxes only of attention without a window.
     """
     for owner in model.modules():
         # in a row without an allowed key the fused softmax gives NaN; a window may make such rows
@@ -323,8 +324,8 @@ def _recurrence(
     resets: Resets,
 ) -> dict[str, Any]:
     """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D), by their
-    names in function.py: the cell's weights, embeddings, tokens, initial state, and if its state is
-    reset `kept` (B, L), False where, and `noise` (B, L, D).
+    names in function.py: the cell's weights, embeddings, tokens and initial state; and if its state
+    is reset, `kept` (B, L), False where it is, and `noise` (B, L, D), what it is reset to.
 
     The C looks up the embeddings, and has no dropout.
     """

@@ -293,7 +293,7 @@ def draw_resets(
     first: bool = True,
 ) -> Resets:
     """Draw which states become noise in a batch of source (B, S) and decoder_input (B, L) ids, so
-    that a model cannot rely on them: the hook of each state's point that makes them so.
+    that a model cannot rely on them. Returns point of a state -> the hook that puts in the noise.
 
     Whole states, unlike the single units of recurrent dropout (Semeniuta et al. 2016) and Zoneout
     (Krueger et al. 2017): a count that is spread over many units survives the loss of some, but not

@@ -333,7 +333,8 @@ def named_hooks(
 @contextlib.contextmanager
 def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> Iterator[Entry]:
     """In this context, call hooks at some places, in addition to those that are there already;
-    `rank` says which come first. A bare point stands for a place with the point's own name.
+    `rank` says which come first. A bare point stands for a place with the point's own name. Yields
+    the hooks' `Entry`, which notes at which points one was called.
     """
     by_point = defaultdict(list)
     for where, hook in hooks:

@@ -117,6 +117,9 @@ class Transformer(Model):
         """Decode L positions, which follow those of `state`.
 
         tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
+        state: for each layer, keys and values of the positions so far, (B, positions, D) each.
+        memory: for each layer, keys and values of the source, (B, S, D) each.
+
         Returns logits (B, L, V), weights (B, L, S) of the last layer's cross-attention, averaged
         over its heads, and the state after these positions.
         """
@@ -129,6 +132,7 @@ class Transformer(Model):
 
         after = []
         inputs = zip(self.decoder, self.attention, state, memory.layers, strict=True)
+        # points: where hooks get the values of a layer's cross-attention
         for layer, points, (past_keys, past_values), of_source in inputs:
             # self-attention, to the positions so far
             normed = layer.norm1(states)

@@ -170,6 +170,7 @@ def describe_environment(
         "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "kernels": kernels,
         "plugins": list(new.plugins),
+        # the SHA-256 of each plug-in's file as it was loaded
         "plugin_contents": [loaded[Path(file).resolve()] for file in new.plugins],
         "experiment": new.experiment,
         "loop": new.loop,

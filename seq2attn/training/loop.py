@@ -95,7 +95,8 @@ class Trainer:
 
         If the kernels turn out to differ from the model's formulas, training says so, and goes back
         to the last checkpoint, or to the start if there is none yet; from there it trains by the
-        formulas alone, in a resumed run too. Raises `Diverged`.
+        formulas alone, in a resumed run too. Raises `Diverged` if the loss, gradients or weights
+        are not finite, or the dev set's loss is beyond all measure.
         """
         try:
             self._train(should_stop)
@@ -108,8 +109,8 @@ class Trainer:
             self._train(should_stop)  # nothing is left to prove, and to differ
 
     def _train(self, should_stop: Callable[[], bool]) -> None:
-        """Do what `train` does, but raise `KernelsDiffer`; the checkpoint is then that of the last
-        evaluation, if there was one.
+        """Train as `train` says, but raise `KernelsDiffer` if the kernels differ from the formulas:
+        the checkpoint is then that of the last evaluation, if there was one.
         """
         if self.finished:  # a crash may have come between the last checkpoint and status.json
             self.write_status("finished")
@@ -176,8 +177,8 @@ class Trainer:
         """Record and show the numbers of the step just done, if it is logged: every `log_every`
         steps, and the last one.
 
-        logits: (B, L, V), for the accuracy. norm: of the gradients before they were clipped, ().
-        rate: the learning rate.
+        logits: (B, L, V), for the accuracy. losses: by name, () each; `loss` is what is minimised.
+        norm: of the gradients before they were clipped, (). rate: the learning rate.
 
         Raises `Diverged` if the loss or the gradients are not finite: on a CPU after any step, on a
         GPU after a logged one.
@@ -215,8 +216,10 @@ class Trainer:
         """Evaluate and save checkpoint `last` every `evaluate_every` steps and after the last one;
         record the attention after each of `_snapshot_steps`, and where training ends early.
 
-        batch: of the step just done, for the proof that the kernels are right. Raises `Diverged`
-        and `KernelsDiffer` as `train` does.
+        batch: of the step just done, for the proof that the kernels are right.
+
+        Raises `Diverged` if a weight is not finite, or the dev set's loss is beyond all measure;
+        `KernelsDiffer` if the proof fails.
         """
         step = self.progress.step
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps

@@ -109,9 +109,13 @@ def _train_on(
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
-    """Do what `train` does, in the context that it has prepared.
+    """Train as `train` says, in the context that it has prepared: threads, dtype, gradients.
 
     may_move: True to train on the CPU instead of `device` if that is probably faster.
+    where: the run to continue, or the new one to create.
+    threads: of the CPU, for the run's record: they are set already.
+    should_stop: called before each step; training stops once it returns True. None: training stops
+        at a signal such as Ctrl-C instead.
 
     Everything that may be refused raises before a run is created. A new run whose training fails
     before its first step is removed.
@@ -160,7 +164,7 @@ def _train_on(
         except KeyboardInterrupt:  # the user's second Ctrl-C: nothing went wrong
             raise
         except BaseException as error:
-            _explain(error, trainer)
+            _explain(error, trainer)  # adds to the error what the user can do now
             if isinstance(where, NewRun) and trainer.progress.step == 0:
                 shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
             # a plug-in that calls `exit()`, say, must not end its user's process: raise an error
@@ -256,8 +260,8 @@ class NewModel(TrainedModel):
         mode is as you left it.
 
         The compiled kernels compute the model where `train` would use them; change the module
-        before the first call. `save` records the losses of every `log_every` steps, those of a
-        step's first pass.
+        before the first call. `save` records the losses of every `log_every` steps, those of the
+        first call for a step.
         """
         if self.watch is not None:
             self.watch()  # raises if a comparison that this belongs to is stopped
@@ -278,7 +282,7 @@ class NewModel(TrainedModel):
         decoded = training.forward(batch, number, part)
         losses = training.losses(decoded, batch, number)
         self.step = number + 1
-        # only the first of several passes: SAM makes the second with weights that it has moved
+        # only the first of several passes or parts: SAM makes its second pass with moved weights
         if self.step % self.config.training.log_every == 0 and self.step not in self._logged:
             self._logged[self.step] = {name: loss.item() for name, loss in losses.items()}
         return losses["loss"]
@@ -300,9 +304,13 @@ class NewModel(TrainedModel):
         return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
 
     def save_as(self, new: NewRun, state: str) -> Run:
-        """Do what `save` does, creating the run `new`; `state` is what its status.json then says.
+        """Write the weights, the losses so far and an evaluation to a new run, and return it.
+
+        state: what the run's status.json then says, such as `saved`.
 
         The model goes on as one of this run: `self.run` and `self.checkpoint` name what was saved.
+        Raises `Seq2AttnError` for weights that are not finite or do not fit the config, and if the
+        run exists.
         """
         config, task, device = self.config, self.task, self.predictor.device
         if undefined := not_finite(dict(self.module.named_parameters())):
