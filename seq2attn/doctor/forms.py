@@ -136,7 +136,8 @@ def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:
     """
     usual = next(roles(names, said))  # the likeliest roles
     for name in [*names][1:]:  # the first argument is the query or the keys
-        # "side": the height or width of an image; `n_regions` tells by how it begins
+        # its name tells what it is: the side of an image, how many keys there are, as `n_regions`
+        # does, or what one of its words says
         is_told = name in usual["side"] + usual["lengths"] or role_of(name)
         if not names[name] or is_told or role_by_type(name, said):
             continue

@@ -115,7 +115,7 @@ class _Child:
         self.printed.touch()  # `row` reads it from the first, and the process opens what is there
         self.token = secrets.token_hex(16)
         self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
-        with _plain_start():
+        with _without_own_imports():  # the process gets what it needs from the server
             self.process.start()
         self.began = time.monotonic()
         self.limit = task["timeout"] + STARTS[context.get_start_method()]
@@ -174,7 +174,7 @@ class _Child:
 
 
 @contextlib.contextmanager
-def _plain_start() -> Iterator[None]:
+def _without_own_imports() -> Iterator[None]:
     """Let a process that is started meanwhile import neither this one's main module, as
     multiprocessing does, nor what lies in the current directory.
     """

@@ -245,21 +245,24 @@ class Subject:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def effect_of_weights(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+    def effect_of_weights(self, of_use: int | None, head: Any = ALL, query: Any = ALL) -> Tensor:
         """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
-        use, or to those of one head or of one row (a query's) alone: as `differences`, a share.
+        use, or to those of one head or of one query alone: as `differences`, a share.
 
         of_use: the index of the use; with None no weights change.
         """
 
         def add(index: int, weights: Tensor) -> Tensor:
+            """Return the weights (N, S) of the use with this index, with 1 added to those of the
+            chosen heads and queries, for all keys and all rows of the batch alike.
+            """
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
-            # in which of the N rows the weights of each row of the batch, head and query stand
+            # where among the N the weights of each row of the batch, head and query stand
             indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
             indices = arrange(indices, self.orders[index], B, self.queries(self.inputs))
-            added[indices[:, head, row]] = 1
+            added[indices[:, head, query]] = 1
             return weights + added
 
         output = self.run(self.inputs.unpadded, change=add).output

@@ -247,7 +247,9 @@ def _no_change(model: Model, width: int) -> Tensors:
 
 def _hooks(change: Tensors) -> dict[str, Hook]:
     """Return the hooks, by the name of their point, that make the changes which the inputs
-    `change.*` describe: what they are, without `change.`, says `_no_change`.
+    `change.*` describe. `_no_change` says what these are and their shapes; here they have their
+    names without `change.`, and `forced` and `weights` are missing in a model whose weights cannot
+    be set.
     """
     hooks: dict[str, Hook] = {
         "attention.valid": lambda valid, _: change["valid"].view_as(valid),
