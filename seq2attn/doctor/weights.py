@@ -28,7 +28,7 @@ WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
 """words for attention whose weights are products of query and key"""
 ANY_SUM = (
     r"(?i)\b(no|not a|without|(instead|rather|place)\b[^.]*)( a)? softmax"
-    r"|(not |un)normali[sz]ed|local activation"
+    r"|(not |un)normali[sz]ed|local activation|divided by the number of"
 )
 """words of a docstring on weights that need not sum to 1"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
