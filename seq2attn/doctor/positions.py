@@ -71,7 +71,9 @@ def positions(subject: Subject) -> Found:
 
 def selected(subject: Subject) -> Found:
     """If the keys with the largest scores are selected, and nothing encodes positions, the order of
-    keys does not matter. Examined only where rows see all keys, or all up to their own place.
+    keys does not matter: in causal attention, to the last row, which alone sees all of them, and is
+    all that `depends_on_order` compares. Examined only where rows see all keys, or all up to their
+    own place.
     """
     is_whole = subject.seen.all() or subject.is_causal
     if not (subject.unmasked.watch.is_selected and subject.depends_on_order and is_whole):

@@ -311,11 +311,12 @@ def _compare(
     """
     task = predictor.task
     answers = predictor.answers([source for source, _ in pairs], batch.source, decoding)
-    write = task.target_vocabulary
+    vocabulary = task.target_vocabulary
     for (source, target), answer in zip(pairs, answers, strict=True):
         symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>
-        right = write.joined(write.symbols_of(target))
-        written = write.joined(symbols)
+        # tuples of symbols, as users count them: letters and accents of nfd are one
+        right = vocabulary.joined(vocabulary.symbols_of(target))
+        written = vocabulary.joined(symbols)
         edits = []
         if written != right:  # seldom, and aligning takes time
             edits = [edit for edit in align(right, written) if edit.is_error]
