@@ -118,8 +118,8 @@ class Watch(TorchDispatchMode):
             left, right = args[pair]
             # (..., L, S) @ (..., S, D), or (..., D, S) @ (..., S, L): if this is a use, the axes
             # that are summed over, -1 and -2, are those of the keys; and features are the last axis
-            # of the right operand beside weights on the left, or axis -2 of the left one. An axis of
-            # length 1 holds no features: the product may only add the weights up
+            # of the right operand beside weights on the left, or axis -2 of the left one. An axis
+            # of length 1 holds no features: the product may only add the weights up
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
             self.products.append((left, right, self._factor(left) * self._factor(right)))
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
