@@ -117,6 +117,7 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys, changes",
     [
@@ -336,6 +337,7 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
     assert browser.console() == []
 
 
+@pytest.mark.slow
 def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predictor):
     keys = "['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor'].forEach(one => key(one));"
     new = "for (const view of views) view.now = view.before = view.answered = undefined;"
@@ -351,6 +353,7 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 # ---- what it refuses ----
 
 
+@pytest.mark.slow
 def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
     task = TASKS.load("reverse")()
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")

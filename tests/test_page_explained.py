@@ -14,6 +14,8 @@ from torch.nn.functional import softplus
 from seq2attn.data.vocabulary import SOS
 from seq2attn.pages.page import render
 
+pytestmark = pytest.mark.slow
+
 HELPERS = (
     "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
     "Event('input')); };"

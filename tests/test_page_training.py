@@ -95,6 +95,7 @@ return (async () => {
 """
 
 
+@pytest.mark.slow
 def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     """The buttons; two models on the same batches; what a person sets stays set, and the answer
     follows.
