@@ -88,7 +88,8 @@ TEXT = "cabd"
 @pytest.fixture
 def read(show, request):
     """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
-    run = show("more" if request.node.get_closest_marker("slow") else "by_hand")
+    # "more" for tests that have the mark themselves, beside that of this file
+    run = show("more" if any(one.name == "slow" for one in request.node.own_markers) else "by_hand")
     run(f"type_({TEXT!r})")
     vectors = "views[k].rows[part].querySelectorAll('canvas')"
     said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
