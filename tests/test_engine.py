@@ -581,6 +581,13 @@ def box_muller(radius, angle):
     return (-2 * (1 - radius).log()).sqrt() * (2 * torch.pi * angle).cos()
 
 
+def plain_attention(query, keys, values, mask=None, rate=0.0, _=False):
+    """What PyTorch's own does, whose numbers for dropout cannot be given."""
+    scores = query @ keys.mT / query.size(-1) ** 0.5
+    scores = scores if mask is None else scores + mask
+    return F.dropout(scores.softmax(-1), rate) @ values
+
+
 def replay(config, first, rows, rate):
     """The losses of these batches, the last weights and first moments, by the project's own
     training step.
@@ -607,6 +614,7 @@ def replay(config, first, rows, rate):
                 "dropout",
                 lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
             )
+            patch.setattr(F, "scaled_dot_product_attention", plain_attention)
             batch = drop_words(batch, config.training.word_dropout, torch.Generator())
             total = step.losses(step.forward(batch, number), batch)["loss"]
         assert next(drawn, None) is None
