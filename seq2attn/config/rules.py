@@ -197,7 +197,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     """Yield a problem for each key that cannot work, or has no effect, without attention."""
     reasons = {}
     for name, field in AttentionConfig.model_fields.items():
-        # (left at its default, an option of attention is no mistake of the user's)
+        # (an option of attention that is left at its default is not a mistake)
         if name != "score" and getattr(model.attention, name) != field.default:
             reasons[f"model.attention.{name}"] = "has no effect"
     if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):

@@ -277,7 +277,7 @@ class PairFile:
         """Return the text of a file that has only these of the lines with pairs, below what
         precedes all of them, such as the header.
         """
-        first = min([*self.rows, *self.problems])  # a malformed one is no header
+        first = min([*self.rows, *self.problems])  # a malformed line does not count as a header
         lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
         return "".join(f"{line}\n" for line in lines)
 

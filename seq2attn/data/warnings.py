@@ -19,7 +19,7 @@ Symptom = tuple[str, str, float, str, dict[str, Any]]
 """which texts, sources or targets; what an odd text matches as a whole; the share of the texts that
 has to be exceeded for a warning; what it says of them; the fields of a `Format` that mend it, empty
 if no option does"""
-RARE = 0.002  # a share that is no chance
+RARE = 0.002  # a share that is too large to be chance
 SYMPTOMS: tuple[Symptom, ...] = (
     ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),

@@ -159,8 +159,8 @@ def _subjects(
 ) -> Iterator[tuple[Subject, str]]:
     """Yield a `Subject`, which is an attention with the call that was found for it, and the line of
     code that makes the attention, with its line break. Of a class, the attention is the instance
-    with the least doubtful call; one that is no class needs no line, which is "" then. Raises
-    `Seq2AttnError` if there is no call.
+    with the least doubtful call. Without a class, nothing has to be made, and the line is "".
+    Raises `Seq2AttnError` if there is no call.
 
     sizes: what the constructor of a class is given, or ().
     widths: (of the query, of the keys), or (). If there are none, a second subject follows, with

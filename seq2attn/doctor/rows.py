@@ -168,7 +168,7 @@ def batch(subject: Subject) -> Found:
 
 def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are (`_mixed`).
-    Without queries, what pools the keys is no fault, but a fact: `no-query`.
+    Pooling the keys without a query is not a fault, but a fact: `no-query`.
 
     Large inputs may saturate a softmax, so small ones are tried, too, before queries count as
     ignored. Whether rows mix is examined if there is one for each of several queries, and unless

@@ -276,7 +276,7 @@ def normalised(subject: Subject) -> Found:
         sizes = keys.shape[1:]
         for heads in (keys.reshape(B, -1, *sizes), keys.reshape(-1, B, *sizes).transpose(0, 1)):
             squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
-            # all numbers equal: these are no keys, but even weights, whose product with the values
+            # all numbers equal: these are not keys, but even weights, whose product with the values
             # was recorded, too
             if gap(squares / squares.mean(), 1) < CLOSE < gap(heads / heads.mean(), 1):
                 yield "heads-normalised"
