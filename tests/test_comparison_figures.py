@@ -129,3 +129,15 @@ def test_only_figures_with_data_are_drawn():
     assert list(figures(bare)) == ["results"]
     assert figures() == {}
     assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))
+
+
+def test_a_figure_names_what_it_draws_and_no_text_lies_on_another():
+    without = group({SCORE: "none"}, "none", 0.3)
+    trials = [replace(one, metrics=replace(one.metrics, evaluations=[])) for one in without.trials]
+    drawn = figures(group({SCORE: "dot"}, "dot", 0.2), replace(without, trials=tuple(trials)))
+    assert legend(drawn["entropy"]) == ["dot"]
+    for figure in drawn.values():
+        figure.canvas.draw()
+        title, label = (text.get_window_extent() for text in figure.texts)
+        assert label.y0 >= 0
+        assert not label.overlaps(title)

@@ -543,14 +543,7 @@ def attention(context, question, context_mask, question_mask):
     scores = (context @ question.mT).masked_fill(~question_mask[:, None], -1e9)
     return scores.softmax(-1) @ question * context_mask[..., None]
 # -> context_mask=torch.ones(len(keys), query.size(-2)).bool(), question_mask=valid
-
-# and its mask means what that of the first one does: no form hides all of the first
-def attention(x, text, image, text_mask, image_mask):
-    memory = torch.cat([image, text], 1)
-    mask = torch.cat([image_mask, text_mask], 1)[:, None]
-    return (x @ memory.mT).masked_fill(mask, -1e9).softmax(-1) @ memory
-# -> image_mask=~torch.ones(len(keys), 7).bool(), text_mask=~valid)
-"""  # two memories with two masks: many forms are tried
+"""  # many forms are tried
 
 
 def blocks(text):

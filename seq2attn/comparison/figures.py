@@ -39,7 +39,7 @@ Lines = Sequence[tuple["Group", "Look"]]
 
 CURVES = {
     "loss": "training loss, nats",
-    "entropy": "mean attention entropy over the trained lengths, nats",
+    "entropy": "mean attention entropy\nover the trained lengths, nats",
 }
 COLUMNS = 3  # panels side by side
 SCORE = "model.attention.score"
@@ -92,6 +92,8 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
         for trial in group.trials:
             for step, value in trial.metrics.curve(curve):
                 values.setdefault(step, []).append(value)
+        if not values:  # such as the entropy of a model without attention
+            continue
         steps = sorted(values)
         low, middle, high = ([of(values[step]) for step in steps] for of in (min, median, max))
         _draw_line(panel, group, look, steps, middle, (low, high), lw=1.6)
