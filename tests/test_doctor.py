@@ -536,6 +536,20 @@ class Attention(torch.nn.Module):
         assert x.size(1) == self.places
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> window_size=(3, 3)
+
+# a mask that has to be given hides all keys in its usual form
+def attention(x, y, x_mask):
+    "x: batch * len * width; y: batch * width; x_mask: 1 for padding, 0 for true"
+    scores = (x @ y[:, :, None]).squeeze(2)
+    return scores.masked_fill(x_mask, -torch.inf).softmax(-1)
+# -> x_mask=~valid
+
+# what has only an axis of the keys, here of as many queries, is weights, and not a result
+def attention(query, key, value):
+    "query: (batch, q_len, width)"
+    weights = (query + key).tanh().sum(2).softmax(-1)
+    return (weights[:, None] @ value), weights
+# -> attention(query=query, key=keys, value=values)
 """  # each with a part of the call that is found
 DEAR_CALLS = """
 # the mask of the other sequence hides nothing

@@ -35,6 +35,8 @@ def observed(subject: Subject) -> Subject:
     # what has an axis of keys may be projected keys
     if shown and inputs.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
+    # with as many queries as keys, an axis of this length alone may be that of weights
+    outputs = [index for index in outputs if returned[index].dim() > 2] or outputs
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:  # the others may be states
         # with as many queries as keys, later ones may rather have a row for each key

@@ -28,6 +28,7 @@ from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
 from seq2attn.doctor.words import role_of
 from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
 MOST = 1000  # calls that fail before the search ends
@@ -132,7 +133,10 @@ def _called(
             if not subject.doubts:
                 return subject
             found.append(subject)
-            break  # another layout is likelier to be right than another form
+            # another layout is likelier to be right than another form, unless a mask that has to be
+            # given hides all keys in this form
+            if not listed(not_finite(subject)):
+                break
     return least_doubtful(found) if found else None
 
 
