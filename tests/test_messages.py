@@ -313,6 +313,7 @@ compare grid.yaml | grid.yaml:1): unknown key; did you mean 'configs'? | grid.ya
 compare grid.yaml | grid.yaml:3): '0' is not a length | grid.yaml:4): should be a whole number
 compare axes.yaml | axes.yaml:3): '3-1': expected | axes.yaml:4): no values
 compare values.yaml | values.yaml:2): unknown key | at least 1, found -1 | number, found [1]
+train -c pairs.yaml --set task.source_column=1000 | expected 1000
 compare -c pairs.yaml --vary task.source_column=0,1 | must be a column's number, from 1 to 1,000
 """  # with a run `tiny`
 

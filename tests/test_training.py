@@ -296,6 +296,17 @@ def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, mom
     same_outcome(Run(copy), reference)
 
 
+def test_records_that_somebody_shortened_are_not_filled_up(tmp_path):
+    trainer = start(tmp_path, CONFIG, Watcher(("step", 6), send(signal.SIGINT)))
+    trainer.train()
+    file = trainer.run.metrics_file
+    file.write_text(file.read_text().partition("\n")[0] + "\n")
+    go_on(trainer.run).train()
+    steps = [line["step"] for line in metrics(trainer.run)]
+    assert steps[0] == 1
+    assert min(steps[1:]) == 7
+
+
 def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path):
     trainer = start(tmp_path)
     Trainer.train(trainer, should_stop=lambda: True)
