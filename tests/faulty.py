@@ -155,7 +155,6 @@ def Attention(q, k, v):
     return scores.masked_fill(apart > 0, -torch.inf).softmax(-1) @ v
 """
 """as many queries as keys, in heads"""
-"""queries that are learned"""
 STEPS = """\
 import math, torch
 from torch import nn
@@ -272,7 +271,6 @@ class Attention(nn.Module):
         return self.attend(x, x, x)[0]
 """
 """places come first"""
-"""places are joined in pairs"""
 POOLED = """\
 def Attention(a, b):
     both = (a @ b.mT).tanh()
@@ -280,11 +278,6 @@ def Attention(a, b):
     return for_a.softmax(2) @ a + for_b.softmax(2) @ b
 """
 """two sequences that are pooled with each other"""
-
-
-"""in one call of torch's"""
-"""to itself, or to what it is given"""
-"""heads in a list"""
 TIMED = """\
 from torch import nn
 
@@ -404,6 +397,43 @@ LOCAL = (
     .replace("apart > 99", "~((apart <= 0) & (-apart <= window))")
 )
 """a window that ends at the row's own place"""
+AROUND = LOCAL.replace(
+    "the window_size - 1 places before it", "2 * window_size + 1 in all"
+).replace("~((apart <= 0) & (-apart <= window))", "apart.abs() > window")
+"""a window on both sides of the row's own place"""
+SELECTED = """\
+import torch
+
+def Attention(query, keys):
+    scores = query @ keys.mT / query.size(-1) ** 0.5
+    kth = scores.topk(3, dim=-1).values[..., -1:]
+    return scores.masked_fill(scores < kth, -torch.inf).softmax(-1) @ keys
+"""
+"""the best keys alone"""
+POSED = """\
+def Attention(query, keys, pos=None):
+    if pos is not None:
+        query = query + pos
+    return (query @ keys.mT / query.size(-1) ** 0.5).softmax(-1) @ keys
+"""
+"""queries with positions that may be left out"""
+RELATIVE = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width, window_size):
+        super().__init__()
+        sides = [torch.arange(window_size)] * 2
+        rows, columns = (x[:, None] - x + window_size - 1 for x in torch.cartesian_prod(*sides).mT)
+        self.register_buffer("index", rows * (2 * window_size - 1) + columns)
+        self.table = nn.Parameter(torch.randn((2 * window_size - 1) ** 2))
+
+    def forward(self, x):
+        scores = x @ x.mT / x.size(-1) ** 0.5
+        return (scores + self.table[self.index]).softmax(-1) @ x
+"""
+"""biases of the distances in a window of an image"""
 
 
 class Case(NamedTuple):
@@ -582,6 +612,9 @@ padding-leak || ONE || -math.inf || 1e-9 || -1e9
 padding-mixed || LINEAR || k = k * || v = v * || k = k *
 mask-opens || OPENED || keep || keep || prefix_keep
 dropout-before-softmax || ONE || {SOFT} || self.dropout(scores).softmax(1) || self.dropout({SOFT})
+top-open || SELECTED || -torch.inf || 0.0 || -1e4
+top-few || SELECTED || < kth || <= kth || < kth
+in-place || POSED || query = query + pos || query += pos || query = query + pos
 in-place || PAIRS || scores + attn_mask || scores + attn_mask.sub_(1) || scores + attn_mask
 mask-inverted || SHOWN || masked_fill(attn || masked_fill(~attn || masked_fill(attn
 pairs-leak || PAIRS || scores + attn_mask || scores * attn_mask.cos() || scores + attn_mask
@@ -593,6 +626,8 @@ window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
 dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
 not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
+window-wide || AROUND || > window || >= self.window_size || > self.window_size
+positions-collide || RELATIVE || rows * (2 * window_size - 1) || rows * 3 || rows * 5
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 sees-ahead || SELF || {CLOSED} || closed = apart > 1 || closed = (apart > 1) | (apart < -1)
 sees-ahead || EQUAL || apart > 0 || apart > 1 || apart > 0
@@ -610,6 +645,7 @@ overflow || ONE || {SOFT} || scores.exp() / scores.exp().sum(1, True) || {SOFT}
 half || ONE || -math.inf || -1e9 || -1e4
 gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.unsqueeze(2)
 gradient || ONE || @ values || @ values.detach() || @ values
+gradient || ONE || {SOFT} || scores.exp().div_(scores.exp().sum(1, True)) || {SOFT}
 dead-parameter || JOINT || weights @ v || weights @ k || weights @ v.relu()
 unregistered || ONE || nn.Dropout() || [nn.Linear(3, 3)] || nn.Dropout()
 unregistered || ONE || nn.Dropout() || torch.ones(3, requires_grad=True) || torch.ones(3)

@@ -525,6 +525,34 @@ class Attention(torch.nn.Module):
         return (queries @ x.mT / 4.0).softmax(-1) @ x
 # -> topk=4
 
+# widths that have a default are given, too, where the call needs it
+class Attention(torch.nn.Module):
+    def __init__(self, d_model=2, axis=1):
+        super().__init__()
+        self.layer = torch.nn.Linear(d_model, d_model)
+        assert d_model > 2
+
+    def forward(self, x):
+        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
+# -> Attention(d_model=16)
+
+# windows are shifted, though they are not by default
+class Attention(torch.nn.Module):
+    def __init__(self, dim, shift_size=0):
+        super().__init__()
+        self.layer, self.shift = torch.nn.Linear(dim, dim), shift_size
+
+    def forward(self, x):
+        keys = x.roll(self.shift, 1)
+        return (self.layer(x) @ keys.mT / 4.0).softmax(-1) @ keys
+# -> Attention(dim=16, shift_size=1)
+
+# a query and a key are chosen at once, and nothing else is returned
+def attention(query, keys):
+    scores = query @ keys.mT / 4.0
+    return scores.flatten(1).softmax(1).view(scores.shape)
+# -> attention(query=query, keys=keys)
+
 # the sides of a window
 class Attention(torch.nn.Module):
     def __init__(self, window_size):
@@ -587,6 +615,19 @@ def Attention(query, keys, mask=None):
     report = examined(code)
     assert "mask=valid)" in report.adapter
     assert report.faults[0].code == "sums-with-mask"
+
+
+def test_a_width_is_one_that_32_groups_of_channels_divide():
+    class Attention(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.norm = nn.GroupNorm(32, channels)
+
+        def forward(self, x):
+            queries = self.norm(x.flatten(0, 1)).view(x.shape)
+            return (queries @ x.mT / 4.0).softmax(-1) @ x
+
+    assert "Attention(channels=32)" in seq2attn.check_attention(Attention).adapter
 
 
 def test_a_width_that_three_divides_is_not_split_into_three_rows():

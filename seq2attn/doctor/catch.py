@@ -73,8 +73,8 @@ class Watch(TorchDispatchMode):
         """a softmax was applied to what another one returned"""
         self.is_over_one = False
         """a softmax of numbers for each key was applied over an axis of length 1"""
-        self.is_selected = False
-        """the largest of some numbers, one for each key, were chosen"""
+        self.selected = 0
+        """how many keys with the largest numbers were chosen last; 0 if none were"""
         self.is_sorted = False
         """queries, or rows of the batch, were put in another order"""
         self.is_moved = False
@@ -142,9 +142,9 @@ class Watch(TorchDispatchMode):
         shape = list(operand.shape)
         if kind in SORTS:  # B numbers are the lengths of the rows, by which a batch is sorted
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
-        if kind is aten.topk:
-            # all of the numbers, only put in order, are not a selection
-            self.is_selected |= result[0].size(-1) < shape[-1] == self.length
+        # all of the numbers, only put in order, are not a selection
+        if kind is aten.topk and result[0].size(-1) < shape[-1] == self.length:
+            self.selected = result[0].size(-1)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(shape, list(result.shape))
         if kind in SOFTMAXES:

@@ -1,5 +1,6 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
+import inspect
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
 HEADS = 4
+EVEN = 32  # a width that common numbers of groups of channels divide
 LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 
@@ -62,16 +64,30 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         are guessed from their names (see `guess`), in several ways. The first is for long sources,
         with `width` where a name tells nothing. The next ones are for sources of exactly the length
         that the doctor draws, with a small number where a name tells nothing: as a sequence, as an
-        image whose sides are a pair, and as one whose side is a number.
+        image whose sides are a pair, and as one whose side is a number. Then widths that have a
+        default are given as well; and in the end, all are EVEN.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
     # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
-    # what `guess` takes as `longest` and `rest`
-    for way in ((LONG, width), (SHORT, HEADS), (SQUARE, HEADS), (SQUARE[0], HEADS)):
-        given = {name: guess(name, width, *way) for name in needed}
+    defaults = inspect.signature(cls).parameters.items() if not sizes else ()
+    numbers = {name: one.default for name, one in defaults if type(one.default) is int}
+    # windows are not shifted by default, but it shows more if they are
+    needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
+    # 0 and 1 are numbers of axes
+    widths = [name for name, value in numbers.items() if value > 1 and words(name) & GUESSES["W"]]
+    ways = (  # the names that are given, and what `guess` takes
+        (needed, width, LONG, width),
+        (needed, width, SHORT, HEADS),
+        (needed, width, SQUARE, HEADS),
+        (needed, width, SQUARE[0], HEADS),
+        (needed + widths, width, LONG, width),
+        (needed + widths, EVEN, LONG, EVEN),
+    )
+    for names, *way in ways:
+        given = {name: guess(name, *way) for name in names}
         if given in tried:
             continue
         tried.append(given)

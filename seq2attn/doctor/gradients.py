@@ -50,7 +50,7 @@ def gradient(subject: Subject) -> Found:
 def _has_gradient(subject: Subject, name: str) -> bool:
     """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
     finite differences in one random direction at one random place; True, too, if the module does
-    not run in double precision.
+    not run in double precision. It is False if an operation in place destroys what it needs.
 
     The fewer places move, the fewer kinks are met, such as those of relu, and STEP is small enough
     to miss most, and large enough for modules that compute in float32 inside.
@@ -87,8 +87,8 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
             limits = {"eps": STEP, "atol": SLIGHT, "rtol": SHARE}
             return gradcheck(total, zero, raise_exception=False, **limits)  # type: ignore[arg-type]
-        except RuntimeError:  # of a module that makes float32 inside, for one
-            return True
+        except RuntimeError as error:  # of a module that makes float32 inside, for one
+            return "inplace operation" not in str(error)
 
 
 @torch.enable_grad()

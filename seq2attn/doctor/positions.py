@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.subject import CLOSE, Subject, gap
@@ -21,8 +23,8 @@ from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = POSITIONS.values()
-OWN_COUNTED = r"window\w*`*\s*-\s*1\b"
-"""what a docstring says of the places of a window without the row's own"""
+COUNTED = {r"window\w*`*\s*-\s*1\b": (1, 0), r"\b2 ?\* ?`?window\w*`* ?\+ ?1\b": (2, 1)}
+"""what docstrings say of the places of a window, and (a, b) if a window of size n has a n + b"""
 FEW = 3  # places of a window
 FAR = 0.02  # by which scores or results of equal tokens may differ, as a share of the largest
 
@@ -76,7 +78,7 @@ def selected(subject: Subject) -> Found:
     own place.
     """
     is_whole = subject.seen.all() or subject.is_causal
-    if not (subject.unmasked.watch.is_selected and subject.depends_on_order and is_whole):
+    if not (subject.unmasked.watch.selected and subject.depends_on_order and is_whole):
         return
     has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
     if not has_places and not words(*subject.arguments) & ENCODED:
@@ -113,19 +115,41 @@ def _encodings(subject: Subject) -> frozenset[str]:
 
 
 def window_size(subject: Subject) -> Found:
-    """A window of self-attention has as many places as its number says, the row's own among them,
-    if the docstring counts them so, as in "window_size - 1 tokens before it".
+    """A window of self-attention has as many places as the docstring counts (COUNTED): the row's
+    own among them, as in "window_size - 1 tokens before it", or `window_size` on either side of it.
+    Nothing is said of a number that is wrong by more than one on a side.
     """
-    if not subject.has_own_places or not re.search(OWN_COUNTED, subject.docs):
+    counted = [one for text, one in COUNTED.items() if re.search(text, subject.docs)]
+    if not subject.has_own_places or not counted:
         return
+    sides, own = counted[0]
+    expected = sides * FEW + own
     for attention, numbers, name, value in _sizes(subject, {"window"}):
         numbers[name] = FEW
         with contextlib.suppress(Exception):  # sizes may have to fit
             # how many places a row sees at most
             most = int(subject.called(attention=attention).seen.sum(1).max())
-            if most == FEW + 1:
-                yield "window-wide", name, FEW, most
+            if abs(most - expected) == sides:
+                yield "window-wide", name, FEW, most, expected
         numbers[name] = value  # as it was
+
+
+def tables(subject: Subject) -> Found:
+    """Different distances between places of an image's window have different rows of the table of
+    biases for relative positions: as many as there are distances, (2 H - 1) (2 W - 1).
+
+    Such a table is a parameter beside a buffer (H W, H W), which says the row of each two places.
+    """
+    for part in subject.module.modules():
+        for name, index in part.named_buffers(recurse=False):
+            places = len(index) if index.dim() else 0
+            if index.dtype != torch.long or index.shape != (places, places):
+                continue
+            sides = [side for side in range(2, places) if places % side == 0]
+            distances = {(2 * side - 1) * (2 * places // side - 1) for side in sides}
+            used = len(set(index.flatten().tolist()))
+            if any(used < len(one) in distances for one in part.parameters(recurse=False)):
+                yield "positions-collide", name, used
 
 
 def _sizes(subject: Subject, known: set[str]) -> Iterator[tuple[Any, dict[str, Any], str, int]]:

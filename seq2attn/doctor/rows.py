@@ -10,6 +10,7 @@ import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.constructors import LONG
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
-from seq2attn.doctor.words import GUESSES, words
+from seq2attn.doctor.words import GUESSES, POSITIONS, words
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
@@ -49,11 +50,19 @@ class Recorder:
 
 
 def in_place(subject: Subject) -> Found:
-    """Arguments stay as they are, masks too."""
+    """Arguments stay as they are, masks too. Embeddings of positions, which may be left out, are
+    given as well, in the layouts of the other arguments.
+    """
     recorder, inputs = Recorder(subject.call.attention), subject.inputs
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
         inputs = inputs.each(itemgetter(0))
-    replace(subject.call, attention=recorder, by_row=False)(inputs)
+    call = replace(subject.call, attention=recorder, by_row=False)
+    call(inputs)
+    positions = [name for name in subject.arguments if words(name) & POSITIONS["encoded"]]
+    for name, text in product(positions, {*call.expressions.values()}):
+        given = {**call.expressions, name: f"torch.ones_like({text})"}
+        with contextlib.suppress(Exception):  # it takes another layout
+            replace(call, expressions=given)(inputs)
     if recorder.changed:
         yield "in-place", ", ".join(sorted(recorder.changed))
 
@@ -185,7 +194,8 @@ def queries(subject: Subject) -> Found:
     rows = inputs.query.size(1)
     # how many places queries attend to, if to each other: alone, with a sentinel, or with the keys
     among = [rows, rows + 1, rows + subject.length]
-    if subject.unmasked.output.size(1) == rows > 1 and not any(map(subject.averages_over, among)):
+    is_for_each = subject.output_indices and subject.unmasked.output.size(1) == rows > 1
+    if is_for_each and not any(map(subject.averages_over, among)):
         yield from _mixed(subject, inputs.query)
 
 

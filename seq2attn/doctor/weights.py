@@ -92,7 +92,9 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # 1, all are 1; over others, sums over these are 1, and sums over the keys differ between rows
     others = [gap(weights, 1)]
     for axes in OTHERS:
-        if spread > EXACT and all(weights.size(axis) > 1 for axis in axes):
+        # what returns nothing else may choose a query and a key at once: a map of all pairs
+        is_map = axes == (2, 3) and not subject.output_indices
+        if spread > EXACT and not is_map and all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
 
@@ -246,6 +248,21 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
             if one.shape == returned.shape:
                 gaps.append(gap(one, returned))
     return min(gaps, default=0.0)
+
+
+def selected(subject: Subject) -> Found:
+    """If the k keys with the largest scores of a query are chosen, these alone have weights: not
+    all keys that a row sees, as where the other scores become 0, nor one less than k, as where only
+    scores above the k-th are kept.
+    """
+    kept, sees = subject.unmasked.watch.selected, subject.seen.sum(1)  # (L,)
+    # in self-attention, queries may be chosen, too
+    for weights in subject.unmasked.weights if kept > 1 else ():
+        counts = (weights > 0).sum(-1)[..., sees > kept]  # (B, H, rows that see more than k keys)
+        if counts.numel() and (counts == sees[sees > kept]).all():
+            yield "top-open", kept
+        elif counts.numel() and (counts == kept - 1).all():
+            yield "top-few", kept, kept - 1
 
 
 # ---- heads ----
