@@ -258,6 +258,14 @@ def Attention(a, b, a_lengths, b_lengths):
     return for_a * a, for_b * b
 """
 """two sequences that attend to each other"""
+MASKED_WAYS = """\
+def Attention(a, b, a_mask, b_mask):
+    scores = a @ b.mT / a.size(-1) ** 0.5
+    for_a = scores.masked_fill(~b_mask[:, None], -1e9).softmax(2) @ b
+    for_b = scores.masked_fill(~a_mask[:, :, None], -1e9).softmax(1).mT @ a
+    return for_a, for_b
+"""
+"""the same, with masks"""
 FIRST = """\
 from torch import nn
 
@@ -612,6 +620,8 @@ padding-leak || ONE || -math.inf || 1e-9 || -1e9
 padding-mixed || LINEAR || k = k * || v = v * || k = k *
 mask-opens || OPENED || keep || keep || prefix_keep
 dropout-before-softmax || ONE || {SOFT} || self.dropout(scores).softmax(1) || self.dropout({SOFT})
+other-way || MASKED_WAYS || ~a_mask[:, :, None] || ~b_mask[:, None] || ~a_mask[..., None]
+other-way || MASKED_WAYS || softmax(1).mT || softmax(2).mT || softmax(-2).mT
 top-open || SELECTED || -torch.inf || 0.0 || -1e4
 top-few || SELECTED || < kth || <= kth || < kth
 in-place || POSED || query = query + pos || query += pos || query = query + pos

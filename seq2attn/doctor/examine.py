@@ -23,6 +23,7 @@ from seq2attn.doctor import (
     rows,
     score,
     steps,
+    turned,
     weights,
 )
 from seq2attn.doctor.call import module_of
@@ -64,6 +65,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.padding_amount,
     masks.empty_row,
     masks.padded_first,
+    turned.other_way,
     pairs.pairs,
     masks.places,
     masks.windows,

@@ -1,0 +1,65 @@
+"""Rule of co-attention, where the keys attend to the queries as well: this way is examined, too,
+with queries and keys in each other's place.
+"""
+
+import contextlib
+import re
+from dataclasses import replace
+
+from torch import Tensor
+
+from seq2attn.doctor.call import draw
+from seq2attn.doctor.layout import observed
+from seq2attn.doctor.subject import TINY, Subject
+from seq2attn.doctor.weights import sums
+from seq2attn.doctor.words import is_in, role_of
+from seq2attn.findings.engine import Found, finding, listed
+
+TURNED = {"query": "keys", "keys": "query"}
+
+
+def other_way(subject: Subject) -> Found:
+    """Where the queries are averaged by weights of a softmax, these sum to 1 over the queries, and
+    padding of queries gets none. Nothing is said where the other way does not work.
+    """
+    query, expressions = subject.inputs.query, subject.call.expressions
+    name = next((name for name, text in expressions.items() if "query" in text), "")
+    if query is None:
+        return
+    with contextlib.suppress(Exception):
+        turned = _turned(subject, name, query)
+        watch = turned.unmasked.watch
+        if not (watch.uses and watch.softmaxes):
+            return
+        found = [finding(*one) for one in listed(sums(turned))]
+        if (
+            turned.has_mask
+            and (most := float(turned.weight_on_padding(turned.masked).max())) > TINY
+        ):
+            found.append(finding("padding-leak", most))
+        texts = [one.text for one in found if one.level == "fault"]
+        if texts:
+            yield "other-way", name, texts[0]
+
+
+def _turned(subject: Subject, named: str, query: Tensor) -> Subject:
+    """Return the subject with queries and keys in each other's place, and with the mask of what was
+    the query, if there is one that has its name; the other mask hides nothing then.
+
+    named: the argument that is the query (B, L, Dq).
+    """
+    call = subject.call
+    texts = {
+        name: re.sub("query|keys", lambda found: TURNED[found[0]], text)
+        for name, text in call.expressions.items()
+    }
+    if call.mask:
+        texts[call.mask] = call.form.replace("valid", "torch.ones(query.shape[:2]).bool()")
+    masks = [name for name in subject.arguments if role_of(name) == "mask" and is_in(named, [name])]
+    mask = next(iter(masks), "")
+    texts.pop(mask, None)
+    form = call.form if call.mask else "valid"
+    called = subject.called(expressions=texts, mask=mask, form=form, needs_mask=bool(mask))
+    drawn = draw(subject.inputs.keys.size(2), query.size(2), query.size(1))
+    drawn = drawn if mask else drawn.unpadded
+    return observed(replace(called, inputs=drawn, fresh=None))
