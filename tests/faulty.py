@@ -398,6 +398,10 @@ class Attention(nn.Module):
         return ((weights[0] - 0.5 * weights[1]) @ x[:, None]).transpose(1, 2).flatten(2)
 """
 """the difference of two attentions in each of two heads"""
+CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are cut.'").replace(
+    "query.unsqueeze", "query.detach().unsqueeze"
+)
+"""no gradient of the query, on purpose"""
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
     .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
@@ -405,6 +409,9 @@ LOCAL = (
     .replace("apart > 99", "~((apart <= 0) & (-apart <= window))")
 )
 """a window that ends at the row's own place"""
+RECENT = LOCAL.replace(
+    "A place and the window_size - 1 places before it", "t - window_size + 1 to t"
+)
 AROUND = LOCAL.replace(
     "the window_size - 1 places before it", "2 * window_size + 1 in all"
 ).replace("~((apart <= 0) & (-apart <= window))", "apart.abs() > window")
@@ -425,6 +432,14 @@ def Attention(query, keys, pos=None):
     return (query @ keys.mT / query.size(-1) ** 0.5).softmax(-1) @ keys
 """
 """queries with positions that may be left out"""
+BIASED = """\
+def Attention(query, keys, attn_bias=None):
+    scores = query @ keys.mT / query.size(-1) ** 0.5
+    if attn_bias is not None:
+        scores = scores + attn_bias * 2
+    return scores.softmax(-1) @ keys
+"""
+"""scores with biases that may be left out"""
 RELATIVE = """\
 import torch
 from torch import nn
@@ -525,6 +540,7 @@ FILLED = STEPS.replace(
     "k, v = (torch.cat(pair, dim=1) for pair in zip(past.get(0, (k[:, :0], v[:, :0])), (k, v)))\n"
     "            past[0] = k, v",
 ).replace("@ v, (k, v)", "@ v")
+LERP, GATE = "(weights @ v).lerp", "self.out(x).sigmoid()"
 TAKEN = "self.k(x) + self.position.weight[: x.size(1)]"
 PLACED = SELF.replace("self.k(x)", TAKEN).replace(
     "for _ in range(4))", "for _ in range(4))\n        self.position = nn.Embedding(999, width)"
@@ -624,6 +640,7 @@ other-way || MASKED_WAYS || ~a_mask[:, :, None] || ~b_mask[:, None] || ~a_mask[.
 other-way || MASKED_WAYS || softmax(1).mT || softmax(2).mT || softmax(-2).mT
 top-open || SELECTED || -torch.inf || 0.0 || -1e4
 top-few || SELECTED || < kth || <= kth || < kth
+in-place || BIASED || attn_bias * 2 || attn_bias.mul_(2) || attn_bias * 2
 in-place || POSED || query = query + pos || query += pos || query = query + pos
 in-place || PAIRS || scores + attn_mask || scores + attn_mask.sub_(1) || scores + attn_mask
 mask-inverted || SHOWN || masked_fill(attn || masked_fill(~attn || masked_fill(attn
@@ -636,6 +653,7 @@ window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
 dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
 not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
+window-wide || RECENT || <= window) || <= self.window_size) || < self.window_size)
 window-wide || AROUND || > window || >= self.window_size || > self.window_size
 positions-collide || RELATIVE || rows * (2 * window_size - 1) || rows * 3 || rows * 5
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
@@ -656,6 +674,8 @@ half || ONE || -math.inf || -1e9 || -1e4
 gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.unsqueeze(2)
 gradient || ONE || @ values || @ values.detach() || @ values
 gradient || ONE || {SOFT} || scores.exp().div_(scores.exp().sum(1, True)) || {SOFT}
+gradient || CUT || are cut || are needed || are cut
+dead-parameter || SELF || self.out(weights @ v) || {LERP}(weights @ v, {GATE}) || {LERP}(x, {GATE})
 dead-parameter || JOINT || weights @ v || weights @ k || weights @ v.relu()
 unregistered || ONE || nn.Dropout() || [nn.Linear(3, 3)] || nn.Dropout()
 unregistered || ONE || nn.Dropout() || torch.ones(3, requires_grad=True) || torch.ones(3)

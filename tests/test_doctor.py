@@ -553,6 +553,45 @@ def attention(query, keys):
     return scores.flatten(1).softmax(1).view(scores.shape)
 # -> attention(query=query, keys=keys)
 
+# queries and keys attend to each other, and the keys are averaged with what they got
+def attention(document, question):
+    scores = document @ question.mT / 4.0
+    read = scores.softmax(1).mT @ document
+    return torch.cat([document, scores.softmax(2) @ read], -1)
+# -> attention(document=query, question=keys)
+
+# channels attend to each other
+def attention(image):
+    assert image.dim() == 4 and image.size(1) == 16
+    x = torch.nn.functional.normalize(layer(image.flatten(2).mT).mT, dim=-1)
+    return ((x @ x.mT).softmax(-1) @ x).view(image.shape)
+# -> image=keys.mT[:, :, None]
+
+# a factor is denied over two lines of the docstring
+def attention(query, keys):
+    '''There is no division of the
+    scores by sqrt(d_k).'''
+    return (query @ keys.mT).softmax(-1) @ keys
+# -> attention(query=query, keys=keys)
+
+# positions that may be left out are left out
+def attention(query, keys, position_ids=None):
+    return (query @ keys.mT / 4.0).softmax(-1) @ keys
+# -> attention(query=query, keys=keys)
+
+# a history of zeros leaves the layer that takes it without a gradient
+class Attention(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.seen = torch.nn.Linear(width, 4), torch.nn.Linear(1, 4, bias=False)
+        self.key, self.score = torch.nn.Linear(width, 4), torch.nn.Linear(4, 1)
+
+    def forward(self, query, keys, coverage):
+        sums = self.query(query) + self.key(keys) + self.seen(coverage[..., None])
+        weights = self.score(sums.tanh()).softmax(1)
+        return (weights * keys).sum(1)
+# -> coverage=keys.new_zeros(keys.shape[:2])
+
 # the sides of a window
 class Attention(torch.nn.Module):
     def __init__(self, window_size):

@@ -1,5 +1,6 @@
 """Rules of gradients and of training."""
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -20,6 +21,7 @@ SHARE = 0.03  # or by this share of them
 DROPPED = 0.05  # share of scores that dropout sets to 0, at least
 HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
 FEWEST = 3  # rows of a part of a head
+CUT = r"(?i)gradient[^.]* (cut|stopped|blocked|detached)|\bdetach|straight.through|stop.?grad"
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES | {"bias"}
 """words of arguments that may be left out while all layers are used"""
@@ -27,9 +29,11 @@ MASKS = ROLES["mask"] | CACHES | {"bias"}
 
 def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences, unless the attention
-    is decorated, as by `torch.no_grad`, so that it has none. Nothing is said if it returns neither
-    an output nor weights.
+    is decorated, as by `torch.no_grad`, so that it has none, or its docstring says that they are
+    cut. Nothing is said if it returns neither an output nor weights.
     """
+    if re.search(CUT, subject.docs):
+        return
     # a decorated function: if not even parameters get a gradient, there shall be none
     if hasattr(function_of(subject.call.attention), "__wrapped__"):
         with torch.enable_grad():
@@ -108,12 +112,15 @@ def parameters(subject: Subject) -> Found:
     with unchanged(subject.module):
         subject.module.train()
         in_training = _gradients(subject, subject.inputs.unpadded, named)
-    dead = [name for name in named if usual[name] is None and in_training[name] is None]
+    # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
+    small = _gradients(subject, subject.draw_small().unpadded, named)
+    all_of = usual, in_training, small
+    dead = [name for name in named if not any(map(_is_reached, (one[name] for one in all_of)))]
+    if "zeros" in subject.call.text:  # such as a history, whose layers then get gradients of 0
+        dead = [name for name in dead if usual[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
-    # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
-    small = _gradients(subject, subject.draw_small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
     widths |= {use.values.size(-1) for use in subject.unmasked.uses}  # and of heads
     for name, gradient in usual.items():
@@ -124,6 +131,11 @@ def parameters(subject: Subject) -> Found:
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
+
+
+def _is_reached(gradient: Tensor | None) -> bool:
+    """Return whether a parameter has a gradient that is not 0, as where two branches cancel."""
+    return gradient is not None and bool(gradient.any())
 
 
 def _is_all_given(call: Call) -> bool:

@@ -23,7 +23,8 @@ def observed(subject: Subject) -> Subject:
     """
     inputs, length = subject.inputs.unpadded, subject.length
     returned, _ = subject.results_and_watch(inputs)
-    is_self = inputs.query is None and _is_for_each_key(returned, length)
+    is_channels = any("keys.mT" in text for text in subject.call.expressions.values())
+    is_self = inputs.query is None and _is_for_each_key(returned, length, is_channels)
     subject = replace(subject, is_self=is_self)
     queries = subject.queries(inputs)
     outputs, shown = [], []
@@ -67,12 +68,14 @@ def _is_input(tensor: Tensor, inputs: Inputs) -> bool:
     return torch.equal(settle(tensor, *inputs.keys.shape[:2]), inputs.keys)
 
 
-def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
-    """Return whether the first result is one for each key, (B, S, F) or (S, B, F); what is pooled
-    may follow.
+def _is_for_each_key(returned: Sequence[Tensor], length: int, is_channels: bool) -> bool:
+    """Return whether the first result is one for each key, (B, S, F) or (S, B, F), or (B, F, S) if
+    keys are given so (`is_channels`); what is pooled may follow.
     """
     shapes = [one.shape for one in returned if B in one.shape]
-    return bool(shapes) and length in shapes[0][:-1] and shapes[0].numel() > B * length
+    if not shapes or shapes[0].numel() <= B * length:
+        return False
+    return length in (shapes[0][1:] if is_channels else shapes[0][:-1])
 
 
 def _orders(subject: Subject) -> list[str]:

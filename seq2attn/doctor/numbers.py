@@ -28,10 +28,11 @@ def order(subject: Subject) -> Found:
     running maximum or sum, where keys are visited in blocks, shows only with several blocks.
 
     Nothing is examined if the last row does not see the first or the last of many keys, as with a
-    window; nor if a part has a number for the size of windows, segments or blocks; nor if queries
-    are sorted, as they may be chosen by random keys.
+    window; nor in self-attention with a number for the size of windows, segments or blocks; nor if
+    queries are sorted, as they may be chosen by random keys.
     """
-    if subject.depends_on_order or subject.is_local or subject.unmasked.watch.is_sorted:
+    is_local = subject.is_self and subject.is_local
+    if subject.depends_on_order or is_local or subject.unmasked.watch.is_sorted:
         return
     inputs = subject.draw(MANY, rows=2).unpadded
     output = subject.output(inputs)[:, -1]

@@ -23,7 +23,10 @@ from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = POSITIONS.values()
-COUNTED = {r"window\w*`*\s*-\s*1\b": (1, 0), r"\b2 ?\* ?`?window\w*`* ?\+ ?1\b": (2, 1)}
+COUNTED = {
+    r"window\w*`*\s*-\s*1\b|- `?window\w*`* \+ 1\b": (1, 0),
+    r"\b2 ?\* ?`?window\w*`* ?\+ ?1\b": (2, 1),
+}
 """what docstrings say of the places of a window, and (a, b) if a window of size n has a n + b"""
 FEW = 3  # places of a window
 FAR = 0.02  # by which scores or results of equal tokens may differ, as a share of the largest
@@ -38,7 +41,7 @@ def positions(subject: Subject) -> Found:
     said where positions are an argument, as the call gives all tokens the same.
     """
     names = _encodings(subject)
-    if not subject.has_own_places or not names or words(*subject.arguments) & ENCODED:
+    if not subject.has_own_places or not names or words(*subject.call.expressions) & ENCODED:
         return
     if not subject.depends_on_order:
         yield "positions-unused", ", ".join(sorted(names))

@@ -20,12 +20,14 @@ from torch import Tensor, nn
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.constructors import LONG
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
-from seq2attn.doctor.words import GUESSES, POSITIONS, words
+from seq2attn.doctor.words import GUESSES, POSITIONS, WORDS, words
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
 """words in the names of rates of dropout"""
 SLOTS = {"slot", "slots"}
+ADDED = POSITIONS["encoded"] | {"bias"}
+"""words in the names of what is added to inputs or to scores"""
 SEED = "torch.manual_seed(0)"  # a statement before a call
 
 
@@ -50,17 +52,18 @@ class Recorder:
 
 
 def in_place(subject: Subject) -> Found:
-    """Arguments stay as they are, masks too. Embeddings of positions, which may be left out, are
-    given as well, in the layouts of the other arguments.
+    """Arguments stay as they are, masks too. Embeddings of positions and biases, which may be left
+    out, are given as well: in the layouts of the other arguments, and in those of scores.
     """
     recorder, inputs = Recorder(subject.call.attention), subject.inputs
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
         inputs = inputs.each(itemgetter(0))
     call = replace(subject.call, attention=recorder, by_row=False)
     call(inputs)
-    positions = [name for name in subject.arguments if words(name) & POSITIONS["encoded"]]
-    for name, text in product(positions, {*call.expressions.values()}):
-        given = {**call.expressions, name: f"torch.ones_like({text})"}
+    optional = [name for name in subject.arguments if words(name) & ADDED]
+    texts = [f"torch.ones_like({text})" for text in {*call.expressions.values()}]
+    for name, text in product(optional, [*texts, *WORDS["ones"]]):
+        given = {**call.expressions, name: text}
         with contextlib.suppress(Exception):  # it takes another layout
             replace(call, expressions=given)(inputs)
     if recorder.changed:
@@ -195,7 +198,7 @@ def queries(subject: Subject) -> Found:
     # how many places queries attend to, if to each other: alone, with a sentinel, or with the keys
     among = [rows, rows + 1, rows + subject.length]
     is_for_each = subject.output_indices and subject.unmasked.output.size(1) == rows > 1
-    if is_for_each and not any(map(subject.averages_over, among)):
+    if is_for_each and not any(map(subject.averages, among)):
         yield from _mixed(subject, inputs.query)
 
 

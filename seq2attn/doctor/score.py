@@ -101,7 +101,7 @@ def _scaled(subject: Subject) -> Found:
     """
     # all that is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (
-        re.sub(DENIED, "", docs_of(subject.call.attention, first).lower())
+        re.sub(DENIED, "", re.sub(r"\n +", " ", docs_of(subject.call.attention, first).lower()))
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)

@@ -105,10 +105,11 @@ class Subject:
 
     @property
     def is_image(self) -> bool:
-        """Whether keys are given as an image, one row (B, 1, S, D) or square, of which a module may
-        gather windows
+        """Whether keys are given as an image, one row (B, 1, S, D) or (B, D, 1, S), or square, of
+        which a module may gather windows
         """
-        is_row = any("keys[:, None]" in text for text in self.call.expressions.values())
+        texts = "".join(self.call.expressions.values())
+        is_row = "keys[:, None]" in texts or "keys.mT[:, :, None]" in texts
         return is_row or bool(self.call.after)
 
     @property
@@ -404,16 +405,16 @@ class Subject:
             output = output.roll(-output.size(2) // inputs.keys.size(1), 2)
         return self.difference(output, self.output(inputs))
 
-    def averages_over(self, length: int) -> bool:
-        """Return whether a call, with all keys valid, averages over this many places by weights
-        that sum to 1. Averages over L places, as many as queries, say that queries attend to each
-        other, as in a decoder layer; over L + S places, that they attend to queries and keys
-        together.
+    def averages(self, length: int, inputs: Inputs | None = None) -> list[Tensor]:
+        """Return the weights (N, length), which sum to 1, by which a call averages over this many
+        places; by default, a call with all keys valid. Averages over L places, as many as queries,
+        say that queries attend to each other, as in a decoder layer; over L + S places, that they
+        attend to queries and keys together.
         """
         watch = Watch(length, self.queries(self.inputs))
         with watch:
-            self.call(self.inputs.unpadded)
-        return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
+            self.call(inputs or self.inputs.unpadded)
+        return [use.weights for use in watch.uses if gap(use.weights.sum(-1), 1) < CLOSE]
 
 
 def least_doubtful(subjects: Sequence[Subject]) -> Subject:

@@ -183,7 +183,10 @@ def residual(subject: Subject) -> Found:
     """
     inputs = subject.inputs.unpadded
     queries = 0 if inputs.query is None else inputs.query.size(1)
-    if queries < 2 or not subject.averages_over(queries):
+    other_keys = inputs.changed_at(ALL, "keys")
+    pairs = zip(*(subject.averages(queries, one) for one in (inputs, other_keys)), strict=False)
+    # if other keys change these weights, it is the keys that attend to the queries
+    if queries < 2 or not any(torch.equal(*pair) for pair in pairs):
         return
 
     def output(inputs: Inputs, among: float, freeze: Change | None = None) -> Tensor:
