@@ -26,7 +26,7 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
-from seq2attn.pages.functions import Tensors, nested
+from seq2attn.pages.functions import Tensors
 from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
 from seq2attn.pages.tracing import exporting, line_of
 from seq2attn.torch_private import (
@@ -146,7 +146,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
     def train(tensors: Tensors) -> Tensors:
         """Take one step, with tensors named as `training_graphs` says."""
-        drawn = Examples(**nested(examples, tensors))
+        drawn = Examples(**{name: tensors[name] for name in examples})
         batch = make_batch(drawn, source_eos=config.model.source_eos)
         # any generator: what it draws becomes an input of the graph
         batch = drop_words(batch, config.training.word_dropout, generator(CPU))
@@ -196,26 +196,19 @@ def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
     If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
     these lines doubles the time of tracing, so only a second trace, made for the message, does.
     """
-    output_names: list[str] = []
-
-    def noting_names(tensors: Tensors) -> Tensors:
-        results = call(tensors)
-        output_names[:] = results  # the keys, which a traced graph does not keep
-        return results
-
     # the model may hold tensors of its own, with numbers
     options: Any = {"tracing_mode": tracing, "_allow_non_fake_inputs": True}
 
     def trace_call(*, lines: bool) -> fx.GraphModule:
         table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            return make_fx(noting_names, table, record_stack_traces=lines, **options)(inputs)
+            return make_fx(call, table, record_stack_traces=lines, **options)(inputs)
 
     # trace twice: `functionalize` replaces writing in place, but cannot differentiate `call`; so it
     # gets a graph of `call`, in which gradients are operations already
     graph = make_fx(functionalize(trace_call(lines=False)), **options)(inputs)
     try:
-        return graph_json(graph, inputs, output_names)
+        return graph_json(graph, inputs, list(graph(inputs)))  # run for the names of its results
     except Lacking as lacking:
         for node in trace_call(lines=True).graph.nodes:
             if node.target in lacking.operations:
