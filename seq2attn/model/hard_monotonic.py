@@ -4,17 +4,16 @@ Shapes: B strings of a batch, S source positions, L output positions, V symbols 
 width of the decoder's state, Dv of a value.
 """
 
-from typing import Any
-
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.attention import Attends, Attention, Memory
 from seq2attn.model.cells import Cells, State
-from seq2attn.model.decoder import Decoder, DecoderState
+from seq2attn.model.decoder import Decoder, DecoderState, Step
 from seq2attn.model.interface import Decoded, at_least_float32
-from seq2attn.model.points import Point, set_position
+from seq2attn.model.points import Point
 
 NEVER = -1e30
 """stands for the logarithm of 0: differences of two are finite"""
@@ -81,32 +80,29 @@ class HardMonotonicDecoder(Decoder):
         as written at the first source position: q_0.
         """
         rows, width = memory.values.shape[:2]
-        is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
-        # (S, 1) log 1 at the first position, about log 0 at the others
-        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)
-        start = start.to(at_least_float32(memory.values))
-        joint = start.expand(rows, width, self.output.out_features)  # (B, S, V)
+        first_key = at_least_float32(memory.values).new_zeros(rows, 1, self.output.out_features)
+        # (B, S, V) log 1 at the first position, about log 0 at the others
+        joint = F.pad(first_key, (0, 0, 0, width - 1), value=NEVER)
         return super().begin(first, memory)._replace(joint=joint)
 
-    def forward(
-        self, tokens: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[Decoded, DecoderState]:
-        """Decode L positions: logits (B, L, V), weights p_t (B, L, S), and the state after them.
-
-        tokens (B, L): for each position the token before it, `<sos>` for the first of a string.
-        log_w, log_e and log_p are logarithms of w, e and p in the docstring of the class.
-
-        States do not depend on alignments, so all L positions are computed together, and only
-        `_priors` is a loop. They are computed one by one if attention has a history, which needs
-        it, or if there are no gradients to record, which saves the memory of (B, L, S, V).
+    def at_once(self, state: DecoderState) -> bool:
+        """Return False if attention has a history, which needs the position before, and if there
+        are no gradients to record: one by one saves the memory of (B, L, S, V).
         """
-        one_by_one = state.past is not None or not torch.is_grad_enabled()
-        if one_by_one and tokens.size(1) > 1:
-            return self._one_by_one(tokens, state, memory)
+        return state.past is None and torch.is_grad_enabled()
 
-        set_position(state.position)  # hooks are told at which output position they run
-        first = self.cell.enter(state.cell)  # which hooks may replace
-        states, cell = self.cell(self.embed(tokens), first)  # (B, L, D)
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Return the tokens (B, L) themselves: `advance` needs them, and embeds them."""
+        return tokens
+
+    def advance(self, tokens: Tensor, state: DecoderState, memory: Memory) -> Step:
+        """Compute L positions from the token before each, (B, L), `<sos>` for the first of a
+        string: the state after them, logits (B, L, V), in place of features, and weights p_t
+        (B, L, S). States do not depend on alignments: only `_priors` is a loop.
+
+        log_w, log_e and log_p are logarithms of w, e and p in the docstring of the class.
+        """
+        states, cell = self.cell(super().embed(tokens), state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)  # (B, L, S)
         assert weights is not None
@@ -126,27 +122,13 @@ class HardMonotonicDecoder(Decoder):
         # log p.
         of_pad = log_p[:, -1].unsqueeze(2)  # (B, S, 1)
         last = torch.cat([of_pad, log_joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
-        after = DecoderState(
-            cell,
-            state.position + tokens.size(1),
-            attended.past,
-            joint=last,
-        )
-        logits = log_joint.logsumexp(dim=2)  # (B, L, V)
-        return Decoded(logits, self.weights(log_p.exp())), after
+        position = state.position + tokens.size(1)
+        after = DecoderState(cell, position, attended.past, joint=last)
+        return after, log_joint.logsumexp(dim=2), self.weights(log_p.exp())
 
-    def _one_by_one(
-        self, tokens: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[Decoded, DecoderState]:
-        """Do what `forward` does, one call for each of the tokens (B, L)."""
-        outputs = []
-        for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
-            decoded, state = self(token, state, memory)
-            outputs.append(decoded)
-
-        logits = torch.cat([output.logits for output in outputs], dim=1)
-        weights: Any = [output.weights for output in outputs]  # never None: needs_attention
-        return Decoded(logits, torch.cat(weights, dim=1)), state
+    def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
+        """Return what `advance` has computed: logits (B, L, V) and weights (B, L, S)."""
+        return Decoded(features, weights)
 
     def _log_emissions(self, states: Tensor, values: Tensor) -> Tensor:
         """Compute log e (B, L, S, V), the emissions e_t(j, v) of the class, from states s
