@@ -18,6 +18,7 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.parts import LOSSES
 from seq2attn.registry import Registry
+from seq2attn.torch_private import tree_map
 
 
 class Decoded(NamedTuple):
@@ -99,14 +100,12 @@ class Model(nn.Module):
         """Return the memory or state of these rows of the batch (b,), which may repeat: beam search
         goes on from the best hypotheses, perhaps from one of them several times.
         """
-        if isinstance(state, Tensor):
-            return state.index_select(0, rows)
-        if isinstance(state, dict):
-            return {name: self.select(part, rows) for name, part in state.items()}
-        if isinstance(state, list | tuple):
-            make = getattr(state, "_make", type(state))  # a NamedTuple takes no list
-            return make([self.select(part, rows) for part in state])
-        return state  # a number, or None
+
+        def of_rows(part: Any) -> Any:
+            # what is no tensor is a number, or None
+            return part.index_select(0, rows) if isinstance(part, Tensor) else part
+
+        return tree_map(of_rows, state)
 
 
 # ---- losses ----

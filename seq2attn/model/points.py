@@ -310,10 +310,8 @@ def _takes_two(hook: Any) -> bool:
     """Return whether a hook can be called with a value and an `At`."""
     try:
         inspect.signature(hook).bind(None, None)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: of a builtin, which has no signature
         return False
-    except ValueError:  # of a builtin, which has no signature
-        return callable(hook)
     return True
 
 
