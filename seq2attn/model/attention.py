@@ -117,18 +117,24 @@ class Attention(AttentionPoints):
         # a history may append numbers to the average of the values
         self.context_width = score.value_width + self.history.extra_width
 
-    def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
+    def prepare(
+        self,
+        states: Tensor,
+        valid: Tensor,
+        source: Tensor | None = None,
+        values: Tensor | None = None,
+    ) -> Memory:
         """Prepare what `forward` attends to.
 
         states (B, S, key_width), of the encoder; valid (B, S), True = real token; source (B, S)
-        ids. A score may have values of its own, such as the W_v h of `key_value`; by default they
-        are the states.
+        ids; values (B, S, key_width), what a head averages; None: the states. A score may make
+        values of its own of them, such as the W_v h of `key_value`.
         """
         # without the mask, padding counts as real
         unmasked = valid if self.mask_padding else torch.ones_like(valid)
         return Memory(
             keys=self.keys(self.score.project(states)),
-            values=self.score.values(states),
+            values=self.score.values(states if values is None else values),
             source=source,
             valid=unmasked.unsqueeze(1),  # (B, 1, S)
             lengths=None if self.window is None else valid.sum(dim=1),  # only windows read it
@@ -229,9 +235,7 @@ class Heads(nn.Module):
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
         for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            # `prepare` makes the values from the keys, too; here they have a map of their own
-            memory = head.prepare(own_keys, valid, source)
-            memories.append(memory._replace(values=head.score.values(own_values)))
+            memories.append(head.prepare(own_keys, valid, source, own_values))
         return Memory(
             keys=states,
             values=states,

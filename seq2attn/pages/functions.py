@@ -78,10 +78,9 @@ def _function(name: str, compute: Callable[..., Nested], example: Nested) -> Fun
     """
 
     def call(tensors: Tensors) -> Tensors:
-        def tensor_at(path: Any, leaf: Any) -> Any:
-            return None if leaf is None else tensors[_name(path)]
-
-        return _named(compute(**tree_map_with_path(tensor_at, example)))
+        # `get`: what is None in the example has no tensor, and stays None
+        given = tree_map_with_path(lambda path, _: tensors.get(_name(path)), example)
+        return _named(compute(**given))
 
     return Function(name, call, _named(example))
 
@@ -268,7 +267,6 @@ def _hooks(change: Tensors) -> dict[str, Hook]:
 # ---- what a program must know to call them ----
 
 LONGEST = 500  # symbols of the longest source for which the manifest gives the number of steps
-VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")  # attributes of one
 
 
 def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
@@ -305,5 +303,11 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
-    return {"tokens": list(vocabulary.tokens), **others}
+    return {
+        "tokens": list(vocabulary.tokens),
+        "symbols": vocabulary.symbols,
+        "features": vocabulary.features,
+        "separator": vocabulary.separator,
+        "unknown": vocabulary.unknown,
+        "normalise": vocabulary.normalise,
+    }

@@ -200,8 +200,8 @@ RENAMED = {
 its argument (a page's model is in evaluation mode, without dropout)"""
 FILLED = {
     **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), 0),
-    **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
     **dict.fromkeys(("ones", "new_ones", "ones_like"), 1),
+    **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
 }
 """operations that fill a tensor with one number"""
 

@@ -58,7 +58,6 @@ VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts
 CONTROLS = """
 state changes play seen samples stops pairs learning tour link train page
 """.split()
-ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
 # ---- the models ----
@@ -295,7 +294,8 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     predictor = page_model.predictor
     task = predictor.task
     traced = trace_model(predictor.model)
-    with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
+    hint = "`seq2attn export` writes the model's graphs for any ONNX runtime."
+    with exporting(f"the page cannot run {page_model.name}", hint):
         graphs = {one.function.name: program_json(one) for one in traced}
     # before the graph of the task's rule is added: the manifest names only those of the model
     described = manifest(predictor, list(graphs))
