@@ -233,15 +233,14 @@ class Heads(nn.Module):
         # equal parts: the heads share the width
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
-        memories = []
-        for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            memories.append(head.prepare(own_keys, valid, source, own_values))
+        parts = zip(self.heads, keys, values, strict=True)
+        memories = tuple(head.prepare(own, valid, source, value) for head, own, value in parts)
         return Memory(
             keys=states,
             values=states,
             source=source,
             valid=memories[0].valid,  # the same for all heads
-            prepared=tuple(memories),
+            prepared=memories,
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
@@ -262,10 +261,8 @@ class Heads(nn.Module):
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)  # H times (B, C, S)
-        attended = []
-        inputs = zip(self.heads, queries, memory.prepared, pasts, strict=True)
-        for head, own_query, own_memory, own_past in inputs:
-            attended.append(head(own_query, own_memory, own_past, first))
+        parts = zip(self.heads, queries, memory.prepared, pasts, strict=True)
+        attended = [head(*own, first) for head, *own in parts]  # its own query, memory and past
         contexts, weights, next_pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         # the next past (B, H C, S), or None without a history

@@ -32,13 +32,14 @@ class Decoded(NamedTuple):
     """(B, L, D) `decoder.state` of the top layer, h of an LSTM, where a loss asks for it"""
 
 
-HALF = (torch.bfloat16, torch.float16)
 Numbers = TypeVar("Numbers", Tensor, Tensor | None)
 
 
 def at_least_float32(numbers: Numbers) -> Numbers:
     """Return a tensor in float32 if its dtype is a shorter one, as under autocast."""
-    return numbers.float() if numbers is not None and numbers.dtype in HALF else numbers
+    if numbers is not None and numbers.dtype in (torch.bfloat16, torch.float16):
+        return numbers.float()
+    return numbers
 
 
 class Model(nn.Module):
