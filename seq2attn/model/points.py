@@ -172,7 +172,7 @@ def _taken_apart(path: str) -> tuple[list[str], dict[str, int]]:
     (['attention'], {'heads': 2})
     """
     indices = {name: int(index) for name, index in re.findall(r"(\w+)\.(\d+)", path)}
-    owners = [name for name in re.findall(r"[a-zA-Z_]\w*", path) if name not in CONTAINERS]
+    owners = [name for name in re.findall(r"[^\W\d]\w*", path) if name not in CONTAINERS]
     if "attention" in owners:
         owners = owners[owners.index("attention") :]
     return owners, indices

@@ -90,7 +90,7 @@ def _named(values: Nested) -> Tensors:
     tensors = {}
     for path, leaf in tree_leaves_with_path(values):
         if leaf is not None:
-            tensors[_name(path)] = leaf if isinstance(leaf, Tensor) else torch.tensor(leaf)
+            tensors[_name(path)] = torch.as_tensor(leaf)
     return tensors
 
 
@@ -190,9 +190,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
     token = torch.tensor([SOS])  # (1,) at all positions: any token will do as an example
-    for _ in range(steps):
-        _, state = model.step(token, state, memory)
-
+    _, state = model.steps(token.expand(1, steps), state, memory)
     observed = OBSERVED.keys() & places(model)
 
     def step(token: Tensor, state: Any, memory: Any, change: Tensors) -> Nested:

@@ -143,9 +143,8 @@ def _snapshots(
     model = trained.module
     maps = dict(recorded)  # step -> attention maps
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
-    steps = [*kept, trained.step]
     # where the maps of a step were not recorded, nothing is taken to have changed
-    candidates = [(step, maps.get(step, ())) for step in steps]
+    candidates = [(step, maps.get(step, ())) for step in [*kept, trained.step]]
     *earlier, _ = choose_evenly(candidates, count + 1)  # the last one is always `trained` itself
     snapshots = {}
     for step, _ in earlier:
@@ -174,21 +173,16 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     if not isinstance(model, RecurrentConfig):  # a Transformer: its formula in the score's place
         return {"score": _describe(ARCHITECTURES.get("transformer"))}
     attention = model.attention
-    score = SCORES.get(attention.score.name)
-    history = HISTORIES.get(attention.history.name)
+    values = {**dict(model), **dict(attention)}
+    chosen = {}
+    for registry in (ENCODERS, SCORES, NORMALISERS, WINDOWS, HISTORIES, DECODERS):
+        chosen[registry.kind] = registry.get(values[registry.kind].name)
+    history = chosen["history"]
     own_scores = getattr(history.load(), "scores", History.scores)  # the history none has no class
     # some histories compute the scores themselves, and the score function that the config names is
     # not used: then show the history in its place
     if own_scores is not History.scores:
-        score, history = history, HISTORIES.get("none")
-    chosen = {
-        "encoder": ENCODERS.get(model.encoder.name),
-        "score": score,
-        "normaliser": NORMALISERS.get(attention.normaliser.name),
-        "window": WINDOWS.get(attention.window.name),
-        "history": history,
-        "decoder": DECODERS.get(model.decoder.name),
-    }
+        chosen |= {"score": history, "history": HISTORIES.get("none")}
     parts = {kind: _describe(part) for kind, part in chosen.items()}
     parts["window"]["radius"] = str(getattr(attention.window, "radius", ""))
     if attention.scalable_softmax:

@@ -178,9 +178,9 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
         right = (is_right | is_padding).all(dim=1)  # (B,)
         return {"loss": losses["loss"], "right": right, **weights, **step.state}
 
-    settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
+    rate = torch.tensor(config.training.learning_rate)
     state = TrainingStep(model, config, CPU).state  # zeros
-    return train, {**examples, **settings, **parameters, **state}
+    return train, {**examples, "mask": torch.tensor(True), "rate": rate, **parameters, **state}
 
 
 # ---- tracing ----
