@@ -24,7 +24,6 @@ from seq2attn.config.schema import Config
 from seq2attn.data.batches import Examples, drop_words, generator, make_batch, valid_mask
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
-from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors
 from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
@@ -59,16 +58,17 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     """
     failure = f"the page cannot train {config.score_name}"
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    for name, loss in build_losses(config).items():
-        if "step" in loss.asks:
-            reason = f"the loss {name} depends on the step, and the page repeats one traced step"
-            raise Seq2AttnError(f"{failure}: {reason}", hint=hint)
 
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
     # fork_rng: tracing draws numbers, but the caller's generator stays as it is
     with exporting(failure, hint), torch.random.fork_rng(devices=[]):
+        for name, loss in build_losses(config).items():
+            if "step" in loss.asks:
+                raise ValueError(
+                    f"the loss {name} depends on the step, and the page repeats one traced step"
+                )
         draw, drawn = drawing(config, task)
         examples = draw({})
         return {
