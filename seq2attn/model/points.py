@@ -361,11 +361,11 @@ def of_strings(indices: Iterable[int]) -> Iterator[None]:
 
 def is_hooked(model: nn.Module) -> bool:
     """Return whether a hook of this context is at a point of `model`."""
-    hooked_points = set().union(*(entry.hooks for entry in entries_here.get()))
-    if not hooked_points:  # nearly always
-        return False
-    points = (point for module in model.modules() for _, _, point in points_of(module))
-    return not hooked_points.isdisjoint(points)
+    for entry in entries_here.get():  # nearly always there are none
+        for module in model.modules():
+            if any(point in entry.hooks for _, _, point in points_of(module)):
+                return True
+    return False
 
 
 # ---- for the models: which position is computed ----

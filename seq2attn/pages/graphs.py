@@ -28,7 +28,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch.export import default_decompositions
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2attn.pages import asset
 from seq2attn.pages.tracing import Traced, line_of
@@ -51,9 +50,9 @@ class Lacking(ValueError):
 
 
 def program_json(traced: Traced) -> Graph:
-    """Return the graph of a traced function. If the page lacks some of its operations, they are
-    taken apart into others, where torch has a decomposition of them. A graph without any is not
-    taken apart, since that takes as long as the export itself.
+    """Return the graph of a traced function, in the context of `exporting`. If the page lacks some
+    of its operations, they are taken apart into others, where torch has a decomposition of them. A
+    graph without any is not taken apart, since that takes as long as the export itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -62,10 +61,8 @@ def program_json(traced: Traced) -> Graph:
         return graph_json(module, function.inputs, outputs)
     except Lacking as lacking:
         table = torch_decompositions(lacking.operations)
-    # MATH: the decomposition of attention that consists of basic operations
-    with sdpa_kernel(SDPBackend.MATH):
-        # this also replaces what writes into a tensor by what makes another
-        apart = program.run_decompositions(table).module(check_guards=False)
+    # this also replaces what writes into a tensor by what makes another
+    apart = program.run_decompositions(table).module(check_guards=False)
     return graph_json(apart, function.inputs, outputs)
 
 

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
 
 from seq2attn.build import build_losses, build_model
@@ -187,8 +186,8 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
 
 def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
-    """Trace a function, and return its graph. Gradients that it computes are operations like all
-    others.
+    """Trace a function in the context of `exporting`, and return its graph. Gradients that it
+    computes are operations like all others.
 
     inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers, as for a
         task that keeps tensors of its first call for the next.
@@ -201,7 +200,7 @@ def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
 
     def trace_call(*, lines: bool) -> fx.GraphModule:
         table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        with torch.enable_grad():
             return make_fx(call, table, record_stack_traces=lines, **options)(inputs)
 
     # trace twice: `functionalize` replaces writing in place, but cannot differentiate `call`; so it
