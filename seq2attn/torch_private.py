@@ -28,7 +28,7 @@ PROMISES = {
     "the kernels never compute a model that hooks of PyTorch watch": {
         "has_any_global_hook": "torch.nn.modules.module._has_any_global_hook",
     },
-    "a page has the nested states of a model as named tensors": {
+    "a beam selects rows of nested states, and a page has them as named tensors": {
         "tree_map": "torch.utils._pytree.tree_map",
         "tree_map_with_path": "torch.utils._pytree.tree_map_with_path",
         "tree_leaves_with_path": "torch.utils._pytree.tree_leaves_with_path",

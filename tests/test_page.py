@@ -25,7 +25,7 @@ BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snaps
 WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = (
     "</script><script>document.title='executed'</script><img src=x "
-    "onerror=\"document.title='executed'\">'&{{data}}"
+    "onerror=\"document.title='executed'\">'&$data"
 )
 STRANGE = [
     "</script>",
@@ -37,7 +37,7 @@ STRANGE = [
     "\u202e",
     "שלום",
     "e\u0301\u0302",
-    "{{data}}",
+    "$data",
 ]
 
 

@@ -115,10 +115,14 @@ class Table:
         notes: Sequence[str] = (),
     ) -> Table:
         """Return the table of records, all of which have the keys of these columns; by default with
-        a column for each key of the first. Other values of a record are left out.
+        a column for each key of the first, one with a number aligned to the right. Other values of
+        a record are left out.
         """
         if columns is None:
-            columns = [Column(key, key=key) for key in records[0]] if records else []
+            columns = []
+            for key in records[0] if records else ():
+                has_number = any(isinstance(record[key], int | float) for record in records)
+                columns.append(Column(key, right=has_number, key=key))
         rows = [[record[column.name] for column in columns] for record in records]
         return cls(columns, rows, title, notes)
 

@@ -117,18 +117,24 @@ class Attention(AttentionPoints):
         # a history may append numbers to the average of the values
         self.context_width = score.value_width + self.history.extra_width
 
-    def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
+    def prepare(
+        self,
+        states: Tensor,
+        valid: Tensor,
+        source: Tensor | None = None,
+        values: Tensor | None = None,
+    ) -> Memory:
         """Prepare what `forward` attends to.
 
         states (B, S, key_width), of the encoder; valid (B, S), True = real token; source (B, S)
-        ids. A score may have values of its own, such as the W_v h of `key_value`; by default they
-        are the states.
+        ids; values (B, S, key_width), what a head averages; None: the states. A score may make
+        values of its own of them, such as the W_v h of `key_value`.
         """
         # without the mask, padding counts as real
         unmasked = valid if self.mask_padding else torch.ones_like(valid)
         return Memory(
             keys=self.keys(self.score.project(states)),
-            values=self.score.values(states),
+            values=self.score.values(states if values is None else values),
             source=source,
             valid=unmasked.unsqueeze(1),  # (B, 1, S)
             lengths=None if self.window is None else valid.sum(dim=1),  # only windows read it
@@ -227,17 +233,14 @@ class Heads(nn.Module):
         # equal parts: the heads share the width
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
-        memories = []
-        for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            # `prepare` makes the values from the keys, too; here they have a map of their own
-            memory = head.prepare(own_keys, valid, source)
-            memories.append(memory._replace(values=head.score.values(own_values)))
+        parts = zip(self.heads, keys, values, strict=True)
+        memories = tuple(head.prepare(own, valid, source, value) for head, own, value in parts)
         return Memory(
             keys=states,
             values=states,
             source=source,
             valid=memories[0].valid,  # the same for all heads
-            prepared=tuple(memories),
+            prepared=memories,
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
@@ -258,10 +261,8 @@ class Heads(nn.Module):
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)  # H times (B, C, S)
-        attended = []
-        inputs = zip(self.heads, queries, memory.prepared, pasts, strict=True)
-        for head, own_query, own_memory, own_past in inputs:
-            attended.append(head(own_query, own_memory, own_past, first))
+        parts = zip(self.heads, queries, memory.prepared, pasts, strict=True)
+        attended = [head(*own, first) for head, *own in parts]  # its own query, memory and past
         contexts, weights, next_pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         # the next past (B, H C, S), or None without a history

@@ -98,9 +98,8 @@ class Cell(nn.Module):
         outputs = torch.stack([self.output(state) for state in states], dim=1)  # (B, S, D)
         if lengths is None:
             return outputs, state
-        last = []
-        for tensors in zip(*states, strict=True):  # S times (B, D): h of all steps, then c
-            last.append(at_ends(torch.stack(tensors, dim=1), lengths))
+        # `tensors` are S times (B, D): h of all steps, then c
+        last = [at_ends(torch.stack(tensors, 1), lengths) for tensors in zip(*states, strict=True)]
         return outputs, tuple(last)
 
 
@@ -242,11 +241,11 @@ class Cells:
     """input width -> a cell"""
     width: int
     """D"""
-    layers: int = 1
-    dropout: float = 0.0
+    layers: int
+    dropout: float
     """probability of dropping a number in training: between layers, on embeddings, before the
     output layer"""
-    bidirectional: bool = False
+    bidirectional: bool
     """whether a recurrent encoder reads the source in both directions"""
 
     def stack(self, input_width: int) -> Cell:

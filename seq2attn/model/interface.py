@@ -18,6 +18,7 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.parts import LOSSES
 from seq2attn.registry import Registry
+from seq2attn.torch_private import tree_map
 
 
 class Decoded(NamedTuple):
@@ -31,13 +32,14 @@ class Decoded(NamedTuple):
     """(B, L, D) `decoder.state` of the top layer, h of an LSTM, where a loss asks for it"""
 
 
-HALF = (torch.bfloat16, torch.float16)
 Numbers = TypeVar("Numbers", Tensor, Tensor | None)
 
 
 def at_least_float32(numbers: Numbers) -> Numbers:
     """Return a tensor in float32 if its dtype is a shorter one, as under autocast."""
-    return numbers.float() if numbers is not None and numbers.dtype in HALF else numbers
+    if numbers is not None and numbers.dtype in (torch.bfloat16, torch.float16):
+        return numbers.float()
+    return numbers
 
 
 class Model(nn.Module):
@@ -99,14 +101,12 @@ class Model(nn.Module):
         """Return the memory or state of these rows of the batch (b,), which may repeat: beam search
         goes on from the best hypotheses, perhaps from one of them several times.
         """
-        if isinstance(state, Tensor):
-            return state.index_select(0, rows)
-        if isinstance(state, dict):
-            return {name: self.select(part, rows) for name, part in state.items()}
-        if isinstance(state, list | tuple):
-            make = getattr(state, "_make", type(state))  # a NamedTuple takes no list
-            return make([self.select(part, rows) for part in state])
-        return state  # a number, or None
+
+        def of_rows(part: Any) -> Any:
+            # what is no tensor is a number, or None
+            return part.index_select(0, rows) if isinstance(part, Tensor) else part
+
+        return tree_map(of_rows, state)
 
 
 # ---- losses ----

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,9 +37,9 @@ class Point:
 
     name: the last part of the public name; the first parts are those of the modules around it. A
         name with a dot is whole.
-    axes: the dimensions after the batch: `step` (output positions), `source` (source positions) and
-        so on. Without these two, a call is about a single position. Without axes, a cache leaves
-        the point out.
+    axes: the dimensions after the batch: `head`, which comes first, if one value has all heads,
+        `step` (output positions), `source` (source positions) and so on. Without the last two, a
+        call is about a single position. Without axes, a cache leaves the point out.
     each: what distinguishes the points that share this name in one model, such as `head`.
     fixed: why a hook may look at the value but not replace it; empty if it may.
     """
@@ -170,17 +171,10 @@ def _taken_apart(path: str) -> tuple[list[str], dict[str, int]]:
     >>> _taken_apart("decoder.attention.heads.2")
     (['attention'], {'heads': 2})
     """
-    owners: list[str] = []
-    indices = {}
-    owner = ""
-    for part in path.split("."):
-        if part.isdigit():
-            indices[owner] = int(part)
-        elif part == "attention" and "attention" not in owners:
-            owners = [part]
-        elif part and part not in CONTAINERS:
-            owners.append(part)
-        owner = part
+    indices = {name: int(index) for name, index in re.findall(r"(\w+)\.(\d+)", path)}
+    owners = [name for name in re.findall(r"[^\W\d]\w*", path) if name not in CONTAINERS]
+    if "attention" in owners:
+        owners = owners[owners.index("attention") :]
     return owners, indices
 
 
@@ -229,14 +223,12 @@ class Entry:
         """
         self.called.add(place.name)
         axes = place.point.axes
-        if self.rank != Rank.HOOK or "head" not in axes:
+        if self.rank != Rank.HOOK or axes[:1] != ("head",):
             return self._called(hook, value, place, axes)
-        index = axes.index("head")
-        axes_of_one = axes[:index] + axes[index + 1 :]
         heads = []
-        for number, one in enumerate(value.unbind(index + 1)):  # the first dimension is the batch
-            heads.append(self._called(hook, one, replace(place, head=number), axes_of_one))
-        return torch.stack(heads, index + 1)
+        for number, one in enumerate(value.unbind(1)):  # (B, H, ...)
+            heads.append(self._called(hook, one, replace(place, head=number), axes[1:]))
+        return torch.stack(heads, 1)
 
     def _called(self, hook: Hook, value: Tensor, place: Place, axes: Sequence[str]) -> Tensor:
         """Call a hook, and return what stands in place of `value` from now on.
@@ -310,10 +302,8 @@ def _takes_two(hook: Any) -> bool:
     """Return whether a hook can be called with a value and an `At`."""
     try:
         inspect.signature(hook).bind(None, None)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: of a builtin, which has no signature
         return False
-    except ValueError:  # of a builtin, which has no signature
-        return callable(hook)
     return True
 
 
@@ -371,11 +361,11 @@ def of_strings(indices: Iterable[int]) -> Iterator[None]:
 
 def is_hooked(model: nn.Module) -> bool:
     """Return whether a hook of this context is at a point of `model`."""
-    hooked_points = set().union(*(entry.hooks for entry in entries_here.get()))
-    if not hooked_points:  # nearly always
-        return False
-    points = (point for module in model.modules() for _, _, point in points_of(module))
-    return not hooked_points.isdisjoint(points)
+    for entry in entries_here.get():  # nearly always there are none
+        for module in model.modules():
+            if any(point in entry.hooks for _, _, point in points_of(module)):
+                return True
+    return False
 
 
 # ---- for the models: which position is computed ----

@@ -69,8 +69,8 @@ class Transformer(Model):
         self.target_embedding = nn.Embedding(target_size, width)
         # `_embed` multiplies them by sqrt(D), which makes their variance 1, and adds the positions,
         # whose variance is about 1/2
-        nn.init.normal_(self.source_embedding.weight, std=width**-0.5)
-        nn.init.normal_(self.target_embedding.weight, std=width**-0.5)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=width**-0.5)
 
         sizes = (width, heads, feedforward, dropout)
         options: Any = {"batch_first": True, "norm_first": True}

@@ -1,8 +1,8 @@
 """Pages of runs and comparisons, and graphs of models. Here: the files that pages are made of."""
 
-import re
 from collections.abc import Mapping
 from importlib.resources import files
+from string import Template
 
 
 def asset(name: str) -> str:
@@ -11,5 +11,5 @@ def asset(name: str) -> str:
 
 
 def filled(name: str, parts: Mapping[str, str]) -> str:
-    """Return a file with each {{NAME}} replaced, all at once: a part may contain {{ itself."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda name: parts[name[1]], asset(name))
+    """Return a file with each $NAME replaced, all at once: a part may contain `$` itself."""
+    return Template(asset(name)).substitute(parts)

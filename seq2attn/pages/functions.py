@@ -5,7 +5,6 @@ Shapes: a batch of one string, S source positions, E the width of an embedding, 
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import EOS, PAD, SOS, SPECIAL, Vocabulary
 from seq2attn.inference.changes import set_weights
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.cells import Cell
+from seq2attn.model.cells import Cell, State
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, RecurrentEncoder
 from seq2attn.model.interface import Model
@@ -23,6 +22,8 @@ from seq2attn.model.points import At, Hook, Rank, named_hooks, places
 from seq2attn.torch_private import tree_leaves_with_path, tree_map_with_path
 
 Tensors = dict[str, Tensor]
+Nested = dict[str, Any]
+"""tensors by name, also in tuples and dicts, such as a memory and a state"""
 
 
 class Function(NamedTuple):
@@ -56,35 +57,41 @@ def right_answer(task: StringTask, length: int) -> Function:
     length: S of the example source.
     """
 
-    def answer(tensors: Tensors) -> Tensors:
-        solved = task.solve(tensors["source"], tensors["lengths"])
+    def answer(source: Tensor, lengths: Tensor) -> Nested:
+        solved = task.solve(source, lengths)
         return {"target": solved.target, "target_lengths": solved.target_lengths}
 
     # numbers of symbols: some equal ones beside each other, others apart, in no order
     symbols = torch.arange(length) ** 2 // 3 % len(task.source_vocabulary.symbols)
     source = symbols.unsqueeze(0) + len(SPECIAL)  # (1, S)
-    return Function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
+    return _function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
 
 
 # ---- nested values, such as {"memory": Memory(...)}, as named tensors, such as memory.keys ----
 
 
-def named(values: Any) -> Tensors:
+def _function(name: str, compute: Callable[..., Nested], example: Nested) -> Function:
+    """Return what `compute` does as a function of named tensors.
+
+    example: example values of its arguments by name, nested as it takes them. It returns values by
+        name, nested in any way.
+    """
+
+    def call(tensors: Tensors) -> Tensors:
+        # `get`: what is None in the example has no tensor, and stays None
+        given = tree_map_with_path(lambda path, _: tensors.get(_name(path)), example)
+        return _named(compute(**given))
+
+    return Function(name, call, _named(example))
+
+
+def _named(values: Nested) -> Tensors:
     """Return tensors and numbers, as tensors, by names such as `memory.keys` and `state.cell.0`."""
     tensors = {}
     for path, leaf in tree_leaves_with_path(values):
         if leaf is not None:
-            tensors[_name(path)] = leaf if isinstance(leaf, Tensor) else torch.tensor(leaf)
+            tensors[_name(path)] = torch.as_tensor(leaf)
     return tensors
-
-
-def nested(like: Any, tensors: Tensors) -> Any:
-    """Return values nested as in `like`, each leaf being the tensor of its name: undo `named`."""
-
-    def tensor_at(path: Any, leaf: Any) -> Any:
-        return None if leaf is None else tensors[_name(path)]
-
-    return tree_map_with_path(tensor_at, like)
 
 
 def _name(path: Any) -> str:
@@ -127,18 +134,16 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
         below.
     inputs: an example: ids (1,), or states (1, W).
     """
+
+    def read(input: Tensor, first: Tensor, state: State) -> Nested:
+        embedded = embed(input).unsqueeze(1)  # (1, 1, E)
+        pairs = zip(cell.initial(1), state, strict=True)
+        before = [torch.where(first, initial, tensor) for initial, tensor in pairs]
+        output, after = cell(embedded, tuple(before))
+        return {"output": output.squeeze(1), "state": after}
+
     example = {"input": inputs, "first": torch.tensor(True), "state": cell.initial(1)}
-
-    def read(tensors: Tensors) -> Tensors:
-        given = nested(example, tensors)
-        embedded = embed(given["input"]).unsqueeze(1)  # (1, 1, E)
-        before = []
-        for initial, state in zip(cell.initial(1), given["state"], strict=True):
-            before.append(torch.where(given["first"], initial, state))
-        output, state = cell(embedded, tuple(before))
-        return named({"output": output.squeeze(1), "state": state})
-
-    return Function(name, read, named(example))
+    return _function(name, read, example)
 
 
 def _prepare(model: Any, source: Tensor) -> Function:
@@ -149,20 +154,18 @@ def _prepare(model: Any, source: Tensor) -> Function:
     (1, S, W) and, in `final.*`, the last states, as `Encoded` has them.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
-    inputs: dict[str, Any] = {"source": source, "valid": valid}
+    example: Nested = {"source": source, "valid": valid}
     if _has_cells(model):
-        inputs["states"], inputs["final"] = model.encoder(source, valid.sum(dim=1))
+        example |= model.encoder(source, valid.sum(dim=1))._asdict()
 
-    def prepare(tensors: Tensors) -> Tensors:
-        given = nested(inputs, tensors)
-        if _has_cells(model):
-            encoded = Encoded(given["states"], given["final"])
-            memory, state = model.prepare(encoded, given["valid"], given["source"])
+    def prepare(source: Tensor, valid: Tensor, **encoded: Any) -> Nested:
+        if encoded:  # by the encoder's cells
+            memory, state = model.prepare(Encoded(**encoded), valid, source)
         else:
-            memory, state = model.encode(given["source"], given["valid"].sum(dim=1))
-        return named({"memory": memory, "state": state})
+            memory, state = model.encode(source, valid.sum(dim=1))
+        return {"memory": memory, "state": state}
 
-    return Function("prepare", prepare, named(inputs))
+    return _function("prepare", prepare, example)
 
 
 # ---- one step of the decoder ----
@@ -187,16 +190,10 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
     token = torch.tensor([SOS])  # (1,) at all positions: any token will do as an example
-    for _ in range(steps):
-        _, state = model.step(token, state, memory)
+    _, state = model.steps(token.expand(1, steps), state, memory)
+    observed = OBSERVED.keys() & places(model)
 
-    observed = [point for point in OBSERVED if point in places(model)]
-    change = _no_change(model, source.size(1))
-    inputs = {"token": token, "state": state, "memory": memory, "change": change}
-
-    def step(tensors: Tensors) -> Tensors:
-        """Decode one position, with tensors named as `_step` says."""
-        given = nested(inputs, tensors)
+    def step(token: Tensor, state: Any, memory: Any, change: Tensors) -> Nested:
         seen: dict[str, list[Tensor]] = defaultdict(list)
 
         def observe(value: Tensor, at: At) -> None:
@@ -204,11 +201,11 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
 
         # hooks of the rank RESET run before those of CHANGE, and get the values, not copies
         observing = dict.fromkeys(observed, observe)
-        hooks = _hooks(given["change"]) if change else {}  # {}: there is no attention
+        hooks = _hooks(change) if change else {}  # {}: there is no attention
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
-            decoded, after = model.step(given["token"], given["state"], given["memory"])
+            decoded, after = model.step(token, state, memory)
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
-        outputs["choices"] = model.choices(decoded.logits, given["memory"])
+        outputs["choices"] = model.choices(decoded.logits, memory)
         for name, values in seen.items():
             # a recurrent decoder has a module, and so a value, for each head, which become one
             # with an axis of heads; a Transformer has a value for each layer, with such an axis,
@@ -217,9 +214,11 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
                 outputs[name] = torch.stack(values, dim=1)
             else:
                 outputs[name] = values[-1]
-        return named(outputs)
+        return outputs
 
-    return Function("step", step, named(inputs))
+    change = _no_change(model, source.size(1))
+    example = {"token": token, "state": state, "memory": memory, "change": change}
+    return _function("step", step, example)
 
 
 def force_reason(model: Model) -> str:
@@ -266,7 +265,6 @@ def _hooks(change: Tensors) -> dict[str, Hook]:
 # ---- what a program must know to call them ----
 
 LONGEST = 500  # symbols of the longest source for which the manifest gives the number of steps
-VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")  # attributes of one
 
 
 def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
@@ -275,9 +273,11 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
     names: of the graphs, of which those of encoder cells are also listed by layer.
     """
-    cells = [name for name in names if name.startswith("encoder_")]
-    # those of a layer, encoder_0_forward and, if it is bidirectional, encoder_0_backward
-    layers = groupby(cells, key=lambda name: name.rpartition("_")[0])
+    layers = defaultdict(list)
+    for name in names:
+        if name.startswith("encoder_"):
+            # encoder_0, of encoder_0_forward and, if it is bidirectional, encoder_0_backward
+            layers[name.rpartition("_")[0]].append(name)
     model = predictor.model
     task = predictor.task
     return {
@@ -294,12 +294,18 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "force_reason": force_reason(model),  # why weights cannot be set; empty if they can
         # True unless a module that attends does not mask it; other modules lack the attribute
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
-        "layers": [list(layer) for _, layer in layers],
+        "layers": list(layers.values()),
         # of a source of 1 symbol, 2, ...: after how many steps to give up
         "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
     }
 
 
 def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
-    return {"tokens": list(vocabulary.tokens), **others}
+    return {
+        "tokens": list(vocabulary.tokens),
+        "symbols": vocabulary.symbols,
+        "features": vocabulary.features,
+        "separator": vocabulary.separator,
+        "unknown": vocabulary.unknown,
+        "normalise": vocabulary.normalise,
+    }

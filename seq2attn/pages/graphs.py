@@ -21,21 +21,19 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch.export import default_decompositions
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2attn.pages import asset
 from seq2attn.pages.tracing import Traced, line_of
 from seq2attn.torch_private import decomposition_table
 
 Graph = dict[str, Any]
-Node = list[Any]
-"""name, operation, arguments"""
 WIDTHS = {
     "float": [torch.float32, torch.float64],
     "int": [torch.int8, torch.int16, torch.int32, torch.float64],
@@ -52,9 +50,9 @@ class Lacking(ValueError):
 
 
 def program_json(traced: Traced) -> Graph:
-    """Return the graph of a traced function. If the page lacks some of its operations, they are
-    taken apart into others, where torch has a decomposition of them. A graph without any is not
-    taken apart, since that takes as long as the export itself.
+    """Return the graph of a traced function, in the context of `exporting`. If the page lacks some
+    of its operations, they are taken apart into others, where torch has a decomposition of them. A
+    graph without any is not taken apart, since that takes as long as the export itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -63,15 +61,14 @@ def program_json(traced: Traced) -> Graph:
         return graph_json(module, function.inputs, outputs)
     except Lacking as lacking:
         table = torch_decompositions(lacking.operations)
-    # MATH: the decomposition of attention that consists of basic operations
-    with sdpa_kernel(SDPBackend.MATH):
-        # this also replaces what writes into a tensor by what makes another
-        apart = program.run_decompositions(table).module(check_guards=False)
+    # this also replaces what writes into a tensor by what makes another
+    apart = program.run_decompositions(table).module(check_guards=False)
     return graph_json(apart, function.inputs, outputs)
 
 
 def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
-    """Return a traced graph as JSON, with what its outputs need, and nothing else.
+    """Return a traced graph as JSON, with what its outputs need, each computation once, and nothing
+    else.
 
     traced: of its tensors, those of floats that the state dict has under `model.` are weights;
         others, such as tables, are constants. What no output needs is removed from it.
@@ -82,38 +79,42 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     Raises `Lacking` if the page lacks an operation.
     """
     graph = traced.graph
-    for node in graph.nodes:
-        if node.op == "call_function":
-            operation, *arguments = spelled(node)
-            if operation == "same":  # nothing to compute: the result is the argument
-                node.replace_all_uses_with(arguments[0])
-    # (without this rule of ours, torch's checks of sizes would be kept as well)
-    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
-    # the node of each input, then also of each weight and constant -> its name
-    names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
-    drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
-    names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
-    shapes = {}
-    for node, name in names.items():
-        sizes = node.meta["val"].shape
-        # any size: a symbol of torch's in place of a number
-        shapes[name] = [size if isinstance(size, int) else None for size in sizes]
-
-    # the exported module has the model under this name; a table outside it, or one that the state
-    # dict leaves out, is none of its weights
-    saved = {name for name in traced.state_dict() if name.startswith("model.")}
+    _remove_idle(graph)
+    input_names = chain(inputs, map("random.{}".format, count()))  # placeholders come first
+    shapes, constants, nodes = {}, {}, []
     weights = set()
-    constants = {}
-    for node in graph.find_nodes(op="get_attr"):
-        tensor = attrgetter(node.target)(traced)
-        names[node] = node.target
-        if node.target in saved and tensor.is_floating_point():
-            names[node] = node.target.removeprefix("model.")
-            weights.add(names[node])
-        else:
-            constants[node.target] = constant_json(tensor)
-
-    nodes, results = _written(graph, {node: f"%{name}" for node, name in names.items()})
+    saved = traced.state_dict()
+    values: dict[fx.Node, str] = {}  # of each node, such as "%add"
+    known: dict[str, str] = {}  # what a node computes, as JSON -> the first node that does
+    lacking: dict[fx.Node, str] = {}  # node -> its operation
+    for node in graph.nodes:
+        name = node.name
+        if node.op == "placeholder" or node.target == torch.ops.aten.rand.default:
+            name = next(input_names)
+            sizes = node.meta["val"].shape
+            # any size: a symbol of torch's in place of a number
+            shapes[name] = [size if isinstance(size, int) else None for size in sizes]
+        elif node.op == "get_attr":
+            name = node.target
+            tensor = attrgetter(name)(traced)
+            # the exported module has the model under this name; a table outside it, or one that
+            # the state dict leaves out, is none of its weights
+            if name.startswith("model.") and name in saved and tensor.is_floating_point():
+                name = name.removeprefix("model.")
+                weights.add(name)
+            else:
+                constants[name] = constant_json(tensor)
+        elif node.op == "call_function":
+            computed = _argument(spelled(node), values)
+            if computed[0] not in operations():
+                lacking[node] = computed[0]
+            name = known.setdefault(json.dumps(computed), node.name)
+            if name == node.name:
+                nodes.append([name, *computed])
+        values[node] = f"%{name}"
+    if lacking:
+        raise _lacking(lacking)
+    results = _argument(graph.output_node().args[0], values)
     return {
         "inputs": shapes,
         "weights": sorted(weights),
@@ -121,6 +122,29 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
         "nodes": nodes,
         "outputs": dict(zip(outputs, results, strict=True)),
     }
+
+
+def _remove_idle(graph: fx.Graph) -> None:
+    """Remove nodes that compute nothing, whose result is their argument, and nodes that no output
+    needs.
+    """
+    for node in graph.nodes:
+        if node.op == "call_function":
+            operation, *arguments = spelled(node)
+            if operation == "same":
+                node.replace_all_uses_with(arguments[0])
+    # (without this rule of ours, torch's checks of sizes would be kept as well)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+
+
+def _lacking(operations: dict[fx.Node, str]) -> Lacking:
+    """Return the error for nodes whose operations the page lacks: it names one, and has all."""
+    first, operation = next(iter(operations.items()))
+    # (`prims::` marks those that torch takes apart no further)
+    operation = operation.removeprefix("prims::")
+    error = Lacking(f"it lacks the operation {operation}{line_of(first)}")
+    error.operations = [node.target for node in operations]
+    return error
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
@@ -135,38 +159,6 @@ def constant_json(tensor: Tensor) -> list[Any]:
     numbers = tensor.to(width).flatten().numpy().tobytes()  # in the last width that was tried
     name = str(width).removeprefix("torch.")
     return [kind, list(tensor.shape), base64.b64encode(numbers).decode(), name]
-
-
-def _written(graph: fx.Graph, values: dict[fx.Node, str]) -> tuple[list[Node], Any]:
-    """Return the nodes of a graph, each computation once, and what the graph returns, as JSON.
-
-    values: the value, such as "%add", of each node that computes nothing: inputs, weights and
-        constants. Those of all other nodes are added to it.
-
-    Raises `Lacking` if the page lacks an operation of these nodes.
-    """
-    nodes: list[Node] = []
-    known: dict[str, str] = {}  # what a node computes, as JSON -> its value
-    lacking: dict[fx.Node, str] = {}
-    for node in graph.nodes:
-        if node.op != "call_function" or node in values:
-            continue
-        computed = _argument(spelled(node), values)
-        if computed[0] not in operations():
-            lacking[node] = computed[0]
-        key = json.dumps(computed)
-        if key not in known:
-            known[key] = f"%{node.name}"
-            nodes.append([node.name, *computed])
-        values[node] = known[key]
-    if lacking:
-        first = next(iter(lacking))  # the message names one, the error has all
-        # (`prims::` marks those that torch takes apart no further)
-        operation = lacking[first].removeprefix("prims::")
-        error = Lacking(f"it lacks the operation {operation}{line_of(first)}")
-        error.operations = [node.target for node in lacking]
-        raise error
-    return nodes, _argument(graph.output_node().args[0], values)
 
 
 def _argument(value: Any, values: dict[fx.Node, str]) -> Any:
@@ -199,8 +191,9 @@ RENAMED = {
 """torch's names of operations that the page calls otherwise; "same" is none: its value is that of
 its argument (a page's model is in evaluation mode, without dropout)"""
 FILLED = {
-    **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), 0),
-    **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
+    **dict.fromkeys(
+        ("zeros", "new_zeros", "zeros_like", "zero", "empty", "new_empty", "empty_like"), 0
+    ),
     **dict.fromkeys(("ones", "new_ones", "ones_like"), 1),
 }
 """operations that fill a tensor with one number"""

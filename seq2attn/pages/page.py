@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +29,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.trained_model import TrainedModel, load_run
 from seq2attn.model.histories import History
+from seq2attn.model.interface import Model
 from seq2attn.pages import asset, filled
 from seq2attn.pages.functions import manifest
 from seq2attn.pages.graphs import Graph, program_json
@@ -57,7 +58,6 @@ VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts
 CONTROLS = """
 state changes play seen samples stops pairs learning tour link train page
 """.split()
-ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
 # ---- the models ----
@@ -105,9 +105,10 @@ def run_models(
         # before `float`: checkpoints are loaded for a model of the dtype that they have
         weights = _snapshots(trained, recorded, snapshots)
         trained.module.float()  # the page computes in float32, whatever the dtype of the run
-        shown = _shown(run.name, config, trained.predictor, texts)
-        about = {**shown.about, "trained": f"{trained.step:,} steps"}
-        models.append(replace(shown, about=about, snapshots=weights))
+        about = {**_about(config, trained.module), "trained": f"{trained.step:,} steps"}
+        parts = parts_of(config)
+        unique = list(dict.fromkeys(texts))
+        models.append(PageModel(run.name, trained.predictor, about, unique, weights, parts))
     return models
 
 
@@ -122,9 +123,11 @@ def untrained_models(
     models = []
     for name, config in configs.items():
         task = load_task(config)
-        predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
-        texts = [*examples, *watched_strings(config, task)]
-        models.append(replace(_shown(name, config, predictor, texts), config=config))
+        model = build_model(config, task)
+        predictor = Predictor(model, task, config.model.source_eos, CPU)
+        texts = list(dict.fromkeys([*examples, *watched_strings(config, task)]))  # each once
+        about = _about(config, model)
+        models.append(PageModel(name, predictor, about, texts, None, parts_of(config), config))
     return models
 
 
@@ -140,9 +143,8 @@ def _snapshots(
     model = trained.module
     maps = dict(recorded)  # step -> attention maps
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
-    steps = [*kept, trained.step]
     # where the maps of a step were not recorded, nothing is taken to have changed
-    candidates = [(step, maps.get(step, ())) for step in steps]
+    candidates = [(step, maps.get(step, ())) for step in [*kept, trained.step]]
     *earlier, _ = choose_evenly(candidates, count + 1)  # the last one is always `trained` itself
     snapshots = {}
     for step, _ in earlier:
@@ -152,19 +154,14 @@ def _snapshots(
     return snapshots
 
 
-def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[str]) -> PageModel:
-    """Return a model with what its config and the catalogue say about it.
-
-    name: what the page calls it. examples: strings to begin with.
-    """
-    about = {
+def _about(config: Config, model: Model) -> dict[str, str]:
+    """Return what the page says about a model."""
+    return {
         "task": config.task.name,
         "score": config.score_name,
         "width": f"{config.model.hidden:,}",
-        "parameters": f"{sum(map(Tensor.numel, predictor.model.parameters())):,}",
+        "parameters": f"{sum(map(Tensor.numel, model.parameters())):,}",
     }
-    texts = list(dict.fromkeys(examples))  # each once
-    return PageModel(name, predictor, about, texts, parts=parts_of(config))
 
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:
@@ -176,21 +173,16 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     if not isinstance(model, RecurrentConfig):  # a Transformer: its formula in the score's place
         return {"score": _describe(ARCHITECTURES.get("transformer"))}
     attention = model.attention
-    score = SCORES.get(attention.score.name)
-    history = HISTORIES.get(attention.history.name)
+    values = {**dict(model), **dict(attention)}
+    chosen = {}
+    for registry in (ENCODERS, SCORES, NORMALISERS, WINDOWS, HISTORIES, DECODERS):
+        chosen[registry.kind] = registry.get(values[registry.kind].name)
+    history = chosen["history"]
     own_scores = getattr(history.load(), "scores", History.scores)  # the history none has no class
     # some histories compute the scores themselves, and the score function that the config names is
     # not used: then show the history in its place
     if own_scores is not History.scores:
-        score, history = history, HISTORIES.get("none")
-    chosen = {
-        "encoder": ENCODERS.get(model.encoder.name),
-        "score": score,
-        "normaliser": NORMALISERS.get(attention.normaliser.name),
-        "window": WINDOWS.get(attention.window.name),
-        "history": history,
-        "decoder": DECODERS.get(model.decoder.name),
-    }
+        chosen |= {"score": history, "history": HISTORIES.get("none")}
     parts = {kind: _describe(part) for kind, part in chosen.items()}
     parts["window"]["radius"] = str(getattr(attention.window, "radius", ""))
     if attention.scalable_softmax:
@@ -296,15 +288,15 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     predictor = page_model.predictor
     task = predictor.task
     traced = trace_model(predictor.model)
-    with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
+    hint = "`seq2attn export` writes the model's graphs for any ONNX runtime."
+    with exporting(f"the page cannot run {page_model.name}", hint):
         graphs = {one.function.name: program_json(one) for one in traced}
     # before the graph of the task's rule is added: the manifest names only those of the model
     described = manifest(predictor, list(graphs))
 
-    training: dict[str, Any] | None = None
-    if page_model.config:  # only a model that is trained in the page has one
-        training = training_settings(page_model.config)
-        training["graphs"] = training_graphs(page_model.config, task)
+    training = None
+    if config := page_model.config:  # only a model that is trained in the page has one
+        training = {**training_settings(config), "graphs": training_graphs(config, task)}
     if rule := answer_json(task):
         graphs["answer"] = rule  # by which the page computes right answers
 

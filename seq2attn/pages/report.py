@@ -15,7 +15,7 @@ from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
@@ -115,21 +115,8 @@ def render(title: str, sections: Sections) -> str:
 
 
 def _scrolling(table: Table) -> str:
-    """Return a table that scrolls where it is wider than the window."""
-    return f'<div class="scroll">{table.html()}</div>'
-
-
-def _table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of records with the same keys, a column each; columns with a number are
-    aligned right. Empty without records.
-    """
-    if not records:
-        return ""
-    columns = []
-    for name in records[0]:
-        has_number = any(isinstance(record[name], int | float) for record in records)
-        columns.append(Column(name, right=has_number, key=name))
-    return _scrolling(Table.of_records(records, columns))
+    """Return a table that scrolls where it is wider than the window; empty without rows."""
+    return f'<div class="scroll">{table.html()}</div>' if table.rows else ""
 
 
 def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
@@ -165,7 +152,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "lines left out": sum(task.left_out.values()) or None,  # of its files
             "made": str(run.environment.created or "")[:16],  # up to the minute
         })  # fmt: skip
-    return _table(records)
+    return _scrolling(Table.of_records(records))
 
 
 def _training(runs: Sequence[Run]) -> Iterable[Figure]:
@@ -262,7 +249,8 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
             row[label] = ", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs))
         rows.append(row)
     # those with one text beside the key, the same for all groups, come last, in their order
-    return _table(sorted(rows, key=lambda row: len(set(row.values())) == 2))
+    rows.sort(key=lambda row: len(set(row.values())) == 2)
+    return _scrolling(Table.of_records(rows))
 
 
 def _text(value: Any) -> str:

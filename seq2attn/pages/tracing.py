@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, fx, nn
 from torch.export import Dim, ExportedProgram
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2attn.data.tasks.strings import StringTask
 from seq2attn.data.vocabulary import EOS
@@ -100,16 +101,18 @@ def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
     """Turn an exception in this context into a `Seq2AttnError`: `failure`, the first line of the
     reason, at most 300 characters of it, and the line of a plug-in that led to it.
 
-    In this context, no gradients are computed, and all logs, warnings and stderr, in which torch
-    writes about its own internals, are suppressed.
+    In this context, no gradients are computed, PyTorch's attention consists of basic operations,
+    and all logs, warnings and stderr, in which torch writes about its own internals, are
+    suppressed.
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     remarks = io.StringIO()  # thrown away: a graph that torch did not finish, among others
     try:
-        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(remarks):
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            with contextlib.redirect_stderr(remarks):
+                yield
     except Exception as error:
         # the exporter's own message is about itself; its cause is what went wrong in the model
         cause = error.__cause__ or error

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
 
 from seq2attn.build import build_losses, build_model
@@ -24,9 +23,8 @@ from seq2attn.config.schema import Config
 from seq2attn.data.batches import Examples, drop_words, generator, make_batch, valid_mask
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD
-from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
-from seq2attn.pages.functions import Tensors, nested
+from seq2attn.pages.functions import Tensors
 from seq2attn.pages.graphs import Graph, Lacking, graph_json, torch_decompositions
 from seq2attn.pages.tracing import exporting, line_of
 from seq2attn.torch_private import (
@@ -59,16 +57,17 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     """
     failure = f"the page cannot train {config.score_name}"
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    for name, loss in build_losses(config).items():
-        if "step" in loss.asks:
-            reason = f"the loss {name} depends on the step, and the page repeats one traced step"
-            raise Seq2AttnError(f"{failure}: {reason}", hint=hint)
 
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
     # fork_rng: tracing draws numbers, but the caller's generator stays as it is
     with exporting(failure, hint), torch.random.fork_rng(devices=[]):
+        for name, loss in build_losses(config).items():
+            if "step" in loss.asks:
+                raise ValueError(
+                    f"the loss {name} depends on the step, and the page repeats one traced step"
+                )
         draw, drawn = drawing(config, task)
         examples = draw({})
         return {
@@ -146,7 +145,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
     def train(tensors: Tensors) -> Tensors:
         """Take one step, with tensors named as `training_graphs` says."""
-        drawn = Examples(**nested(examples, tensors))
+        drawn = Examples(**{name: tensors[name] for name in examples})
         batch = make_batch(drawn, source_eos=config.model.source_eos)
         # any generator: what it draws becomes an input of the graph
         batch = drop_words(batch, config.training.word_dropout, generator(CPU))
@@ -178,17 +177,17 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
         right = (is_right | is_padding).all(dim=1)  # (B,)
         return {"loss": losses["loss"], "right": right, **weights, **step.state}
 
-    settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
+    rate = torch.tensor(config.training.learning_rate)
     state = TrainingStep(model, config, CPU).state  # zeros
-    return train, {**examples, **settings, **parameters, **state}
+    return train, {**examples, "mask": torch.tensor(True), "rate": rate, **parameters, **state}
 
 
 # ---- tracing ----
 
 
 def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
-    """Trace a function, and return its graph. Gradients that it computes are operations like all
-    others.
+    """Trace a function in the context of `exporting`, and return its graph. Gradients that it
+    computes are operations like all others.
 
     inputs: examples. tracing: `fake`, by their shapes alone; `real`, with their numbers, as for a
         task that keeps tensors of its first call for the next.
@@ -196,26 +195,19 @@ def graph_of(call: Call, inputs: Tensors, tracing: str = "fake") -> Graph:
     If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
     these lines doubles the time of tracing, so only a second trace, made for the message, does.
     """
-    output_names: list[str] = []
-
-    def noting_names(tensors: Tensors) -> Tensors:
-        results = call(tensors)
-        output_names[:] = results  # the keys, which a traced graph does not keep
-        return results
-
     # the model may hold tensors of its own, with numbers
     options: Any = {"tracing_mode": tracing, "_allow_non_fake_inputs": True}
 
     def trace_call(*, lines: bool) -> fx.GraphModule:
         table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            return make_fx(noting_names, table, record_stack_traces=lines, **options)(inputs)
+        with torch.enable_grad():
+            return make_fx(call, table, record_stack_traces=lines, **options)(inputs)
 
     # trace twice: `functionalize` replaces writing in place, but cannot differentiate `call`; so it
     # gets a graph of `call`, in which gradients are operations already
     graph = make_fx(functionalize(trace_call(lines=False)), **options)(inputs)
     try:
-        return graph_json(graph, inputs, output_names)
+        return graph_json(graph, inputs, list(graph(inputs)))  # run for the names of its results
     except Lacking as lacking:
         for node in trace_call(lines=True).graph.nodes:
             if node.target in lacking.operations:
