@@ -565,6 +565,7 @@ ROTARY = (
 )
 
 
+PLACES = ROTARY.replace("mask=None", "mask=None, position_ids=None")
 MEMORY = (
     CROSS.replace("keys, values,", "memory,").replace("keys", "memory").replace("values", "memory")
 )
@@ -665,7 +666,7 @@ not-causal || DESCRIBED || Causal rows || Causal rows || Rows, causal or not
 not-causal || NAMED || CausalRows || CausalRows || NoncausalRows
 sees-later-only || SELF || {CLOSED} || closed = apart < 0 || closed = apart > 0
 positions-unused || PLACED || {TAKEN} || self.k(x) + self.position.weight[:1] || {TAKEN}
-positions-unused || ROTARY || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
+positions-unused || PLACES || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
 positions-in-values || ROTARY || weights @ v || weights @ self.rotary(v) || weights @ v
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
 order || VISITED || total * old || total || total * old
