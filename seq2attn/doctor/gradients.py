@@ -1,5 +1,6 @@
 """Rules of gradients and of training."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -92,7 +93,13 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             limits = {"eps": STEP, "atol": SLIGHT, "rtol": SHARE}
             return gradcheck(total, zero, raise_exception=False, **limits)  # type: ignore[arg-type]
         except RuntimeError as error:  # of a module that makes float32 inside, for one
-            return "inplace operation" not in str(error)
+            if "inplace operation" not in str(error):
+                return True
+        subject.module.train()  # there dropout may copy what is changed in place
+        with contextlib.suppress(RuntimeError):
+            torch.autograd.grad(total(zero), zero)
+            return True
+        return False
 
 
 @torch.enable_grad()
