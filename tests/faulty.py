@@ -540,7 +540,7 @@ FILLED = STEPS.replace(
     "k, v = (torch.cat(pair, dim=1) for pair in zip(past.get(0, (k[:, :0], v[:, :0])), (k, v)))\n"
     "            past[0] = k, v",
 ).replace("@ v, (k, v)", "@ v")
-EXP = "scores.exp()"
+EXP, SUM = "scores.exp()", "scores.exp().sum(1, True)"
 LERP, GATE = "(weights @ v).lerp", "self.out(x).sigmoid()"
 TAKEN = "self.k(x) + self.position.weight[: x.size(1)]"
 PLACED = SELF.replace("self.k(x)", TAKEN).replace(
@@ -675,7 +675,7 @@ overflow || ONE || {SOFT} || scores.exp() / scores.exp().sum(1, True) || {SOFT}
 half || ONE || -math.inf || -1e9 || -1e4
 gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.unsqueeze(2)
 gradient || ONE || @ values || @ values.detach() || @ values
-gradient || ONE || {SOFT} || {EXP}.div_({EXP}.sum(1, True)) || self.dropout({EXP}).div_({EXP}.sum(1, True))
+gradient || ONE || {SOFT} || {EXP}.div_({SUM}) || self.dropout({EXP}).div_({SUM})
 gradient || CUT || are cut || are needed || are cut
 dead-parameter || SELF || self.out(weights @ v) || {LERP}(weights @ v, {GATE}) || {LERP}(x, {GATE})
 dead-parameter || JOINT || weights @ v || weights @ k || weights @ v.relu()
