@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import pkgutil
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
-    Field,
     ValidationError,
-    create_model,
     model_serializer,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import core_schema
 
 from seq2attn.errors import Seq2AttnError, is_out_of_memory, unknown
-from seq2attn.text import REFUSED, did_you_mean, error_text, line_of, sentence
+from seq2attn.text import did_you_mean, error_text, line_of, sentence
 
 
 class Section(BaseModel):
@@ -52,13 +48,14 @@ class Section(BaseModel):
         try:
             return validate(values)
         except ValidationError as error:
-            refused: list[InitErrorDetails] = []
-            for detail in error.errors():
-                text = sentence(detail)
-                if detail["type"] == "extra_forbidden":
-                    text = cls._unknown_key(str(detail["loc"][-1]), values)
-                kind = PydanticCustomError(REFUSED, "{text}", {"text": text})
-                refused.append({"type": kind, "loc": detail["loc"], "input": detail["input"]})
+            errors = error.errors()
+        refused: list[Any] = []
+        for one in errors:
+            key = one["loc"][-1]
+            is_unknown = one["type"] == "extra_forbidden"
+            text = cls._unknown_key(str(key), values) if is_unknown else sentence(one)
+            # of the one type that `sentence` leaves as it is, in a section around this one
+            refused.append({**one, "type": "value_error", "ctx": {"error": text}})
         raise ValidationError.from_exception_data(cls.__name__, refused)
 
     @classmethod
@@ -79,7 +76,7 @@ class Options(Section):
     any as its name alone.
     """
 
-    # The fields of `options` have no source, which would be searched for docstrings.
+    # The fields of `parts.options` have no source, which would be searched for docstrings.
     model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)
     name: str
 
@@ -89,50 +86,9 @@ class Options(Section):
         return values if len(values) > 1 else self.name
 
 
-def option(
-    kind: Any,
-    default: Any,
-    meaning: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    *,
-    above: float | None = None,
-    check: Callable[[Any], Any] = lambda value: value,
-    is_file: bool = False,
-) -> tuple[Any, Any]:
-    """Return the type and the field of an option, as `options` takes them; a default of None means
-    that null is allowed.
-
-    kind: the type of its values. meaning: what `seq2attn list` says of it.
-    minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
-    check: returns the value, perhaps changed, or raises `ValueError`.
-    is_file: True for the path of a data file, which a config resolves relative to itself. Other
-        text is kept in Unicode's normal form C.
-    """
-    bounds = Field(ge=minimum, le=maximum, gt=above)
-    is_text = kind is str and not is_file
-
-    def checked(value: Any) -> Any:
-        return check(composed(value) if is_text else value)
-
-    kind = Annotated[kind, bounds, AfterValidator(checked)]
-    about: Any = {"is_file": True} if is_file else None
-    field = Field(default, description=meaning, json_schema_extra=about)
-    if default is None:
-        kind |= None
-    return kind, field
-
-
 def composed(text: str) -> str:
     """Return text in Unicode's normal form C: é is one code point."""
     return unicodedata.normalize("NFC", text)
-
-
-def options(**fields: tuple[Any, Any]) -> type[Options]:
-    """Return the model of the options of a part."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
-        return create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
 
 
 # ---- parts ----

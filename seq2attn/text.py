@@ -88,9 +88,6 @@ def quoted(value: object, limit: int = 60) -> str:
 
 # ---- what pydantic finds wrong ----
 
-REFUSED = "refused"
-"""the type of errors whose `msg` is a sentence already"""
-
 SENTENCES = {
     "bool_type": "should be true or false",
     "int_type": "should be a whole number",
@@ -120,10 +117,8 @@ def sentence(error: Mapping[str, Any]) -> str:
     error: one of pydantic's `ValidationError.errors()`.
     """
     kind, value = error["type"], error["input"]
-    if kind == "value_error":  # raised by a function of this package, with a message of its own
+    if kind == "value_error":  # of a function of this package, with a message of its own
         return str(error["ctx"]["error"])
-    if kind == REFUSED:  # `registry.Section` has made a sentence of this error already
-        return str(error["msg"])
     if kind == "missing":
         return "is missing"
     message = error["msg"]

@@ -233,7 +233,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
         (
             "factor: float = 1.0",
             "factor: float",
-            "plugin mine.py:5: score 'mine': option 'factor' of Mine has no default",
+            "plugin mine.py:5: score 'mine': Mine cannot be made: missing a required argument: 'f",
         ),
         (
             "super().__init__(query_width, key_width)",

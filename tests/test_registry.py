@@ -7,9 +7,9 @@ import seq2attn
 from seq2attn import parts
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError
-from seq2attn.parts import KINDS, SCORES, register, signature_options
+from seq2attn.parts import KINDS, SCORES, options, register, signature_options
 from seq2attn.plugins import load_plugin
-from seq2attn.registry import Entry, Registry, options
+from seq2attn.registry import Entry, Registry
 
 # ---- registry ----
 
@@ -78,7 +78,7 @@ def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
         def __init__(self, a: "NotImported", b=2, c: "int | None" = None):  # noqa: F821
             pass
 
-    assert declared(options(**signature_options(Mine))) == {
+    assert declared(options(signature_options(Mine))) == {
         "c": ({"integer"}, 1),
         "d": ({"number"}, 0.5),
         "e": ({"boolean"}, True),
@@ -156,7 +156,7 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
         assert entry.formula
         assert entry.name == entry.name.lower()
         if entry.implementation is not None and not entry.files:
-            assert declared(entry.options) == declared(options(**signature_options(entry.load())))
+            assert declared(entry.options) == declared(options(signature_options(entry.load())))
 
 
 @pytest.mark.parametrize("task", ["reverse", "duplicate", "recopy", "dedupe"])
