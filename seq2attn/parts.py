@@ -113,11 +113,10 @@ def _option(
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
 
 
-def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
+def _registry(kind: str, default: str = "") -> Registry:
     """Return the parts of one kind, such as "score", in the order of the catalogue.
 
-    default: the part of a config that names none; "": the first one. many: True if a config names a
-    list of such parts.
+    default: the part of a config that names none; "": the first one.
     """
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
@@ -128,7 +127,7 @@ def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
         elif chosen:
             about["options"] = options(chosen)
         entries[name] = Entry(name, **about)
-    return Registry(kind.replace("_", " "), list(entries.values()), default=default, many=many)
+    return Registry(kind.replace("_", " "), list(entries.values()), default=default)
 
 
 SCORES = _registry("score", default="scaled")
@@ -141,7 +140,7 @@ CELLS = _registry("cell")
 ENCODERS = _registry("encoder")
 DECODERS = _registry("decoder")
 INITIAL_STATES = _registry("initial_state", default="bridge")
-LOSSES = _registry("loss", many=True)
+LOSSES = _registry("loss")
 FAMILIES = _registry("family")
 SCHEDULES = _registry("schedule")
 

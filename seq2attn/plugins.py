@@ -66,9 +66,9 @@ def _run_file(path: Path, name: str) -> bytes:
     module.__file__ = file
     try:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # a file may also call `exit()`
-        if isinstance(error, KeyboardInterrupt):
-            raise
         where = ""  # of a syntax error: it is raised before any line of the file runs
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:  # the innermost frame, which comes last, counts
@@ -90,9 +90,7 @@ def foreign_parts(config: Config | None = None) -> list[type]:
         names = _names(chosen.get(key)) if config else registry.names()
         for entry in registry:
             cls = entry.implementation  # of a part in parts.toml, the place of its class as a text
-            if entry.name not in names or not isinstance(cls, type):
-                continue
-            if not cls.__module__.startswith("seq2attn."):
+            if entry.name in names and isinstance(cls, type):
                 classes.append(cls)
     return classes
 
@@ -122,12 +120,9 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
     """
     if not contents:  # the run has no record of such files
         return []
-    changed = []
-    for file in dict.fromkeys(map(_file_of, foreign_parts(config))):
-        content = loaded.get(Path(file).resolve())  # None: not loaded as a plug-in
-        if content is not None and content not in contents:
-            changed.append(file)
-    return changed
+    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
+    # None: not loaded as a plug-in
+    return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
@@ -152,10 +147,9 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
         f"{short_path(frame.filename)}:{frame.lineno}, in {frame.name}: {frame.line}"
         for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]
     ]
-    failed, _, _ = lines[-1].partition(", in ")  # the innermost, which comes last
-    message = "\n  ".join([f"{failed}: {error_text(error)}", *lines])
     innermost, _ = frames[-1]
     cls = classes[innermost.f_globals["__name__"]]
+    message = "\n  ".join([f"{line_of(cls, error)}: {error_text(error)}", *lines])
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 
 

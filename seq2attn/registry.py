@@ -42,30 +42,25 @@ class Section(BaseModel):
     @classmethod
     def _validated(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
         """Return the section of these values, which pydantic's `validate` makes. Where it raises
-        `ValidationError`, raise another, in which the `msg` of each error is a sentence; for an
-        unknown key, it says which are allowed.
+        `ValidationError`, raise another, in which each error is a sentence; that of an unknown key
+        says which are allowed, and which may be meant.
         """
         try:
             return validate(values)
         except ValidationError as error:
             errors = error.errors()
+        allowed = {field.alias or name for name, field in cls.model_fields.items()}
+        names = sorted(allowed - {"name"})  # `name` would choose another part
         refused: list[Any] = []
         for one in errors:
-            key = one["loc"][-1]
-            is_unknown = one["type"] == "extra_forbidden"
-            text = cls._unknown_key(str(key), values) if is_unknown else sentence(one)
+            text = sentence(one)
+            if one["type"] == "extra_forbidden":
+                of_part = f" of {values['name']!r}" if "name" in allowed else ""
+                guess = did_you_mean(str(one["loc"][-1]), names)
+                text = f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
             # of the one type that `sentence` leaves as it is, in a section around this one
             refused.append({**one, "type": "value_error", "ctx": {"error": text}})
         raise ValidationError.from_exception_data(cls.__name__, refused)
-
-    @classmethod
-    def _unknown_key(cls, key: str, values: Mapping[str, Any]) -> str:
-        """Return what is said of an unknown key: which are allowed, and which may be meant."""
-        allowed = {field.alias or name for name, field in cls.model_fields.items()}
-        of_part = f" of {values['name']!r}" if "name" in allowed else ""
-        names = sorted(allowed - {"name"})  # `name` would choose another part
-        guess = did_you_mean(key, names)
-        return f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
 
 
 class Options(Section):
@@ -134,9 +129,9 @@ class Registry:
     """The entries of one kind, by name and synonym.
 
     `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or
-    a mapping of the name, under `key`, and its options. With `many` the key may also list several,
-    and its value is a tuple. Names are looked up when a config is checked, so that those of
-    plug-ins are known.
+    a mapping of the name, under `key`, and its options. `Annotated[tuple[Options, ...], registry]`
+    may also list several, and its value is a tuple. Names are looked up when a config is checked,
+    so that those of plug-ins are known.
     """
 
     def __init__(
@@ -146,18 +141,16 @@ class Registry:
         *,
         default: str = "",
         key: str = "name",
-        many: bool = False,
     ) -> None:
         """Make the registry of these entries.
 
         kind: what messages call a part, such as `score`.
         default: the part of a config that names none; empty: the first of `entries`.
-        key, many: as the class says.
+        key: as the class says.
         """
         self.kind = kind
         self.default = default or entries[0].name
         self.key = key
-        self.many = many
         self._entries: dict[str, Entry] = {}  # by name and synonym
         for entry in entries:
             self.add(entry)
@@ -228,11 +221,11 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Tell pydantic how it validates and writes a key of this type: one part, or with `many` a
+        """Tell pydantic how it validates and writes a key of this type, `source`: one part, or a
         tuple of them. A tuple of one is written as that part.
         """
         part = core_schema.no_info_plain_validator_function(self.validate)
-        if not self.many:
+        if source != tuple[Options, ...]:
             return part
         return core_schema.no_info_wrap_validator_function(
             self._validate_many,
