@@ -27,27 +27,17 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     one vocabulary and the task has two.
     """
     task = task or build_task(config)
-    source = task.source_vocabulary
-    target = task.target_vocabulary
+    source, target = task.source_vocabulary, task.target_vocabulary
+    model: Model
     with torch.random.fork_rng(devices=[]):  # not those of GPUs: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             # all keys but those that are not arguments, or given by position
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
-            transformer = Transformer(len(source), len(target), config.model.hidden, **options)
-            transformer.unknown = target.unknown
-            return transformer
-        model = _build_recurrent(config.model, len(source), len(target))
+            model = Transformer(len(source), len(target), config.model.hidden, **options)
+        else:
+            model = _build_recurrent(config.model, source, target)
     model.unknown = target.unknown  # whether there is an `<unk>`
-    if isinstance(model.decoder, PointerDecoder):  # which copies symbols from source to target
-        model.decoder.same = _same(source, target)
-    if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
-        raise Seq2AttnError(
-            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources "
-            f"of task {config.task.name!r} use {abridged(source.symbols)} and its targets "
-            f"{abridged(target.symbols)}",
-            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
-        )
     return model
 
 
@@ -69,9 +59,10 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     return same
 
 
-def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
-    """Return the recurrent model of this config for vocabularies of these sizes. Its parts are made
-    in a fixed order, since each draws its first weights from the same generator.
+def _build_recurrent(model: RecurrentConfig, source: Vocabulary, target: Vocabulary) -> Reverser:
+    """Return the recurrent model of this config for these vocabularies. Its parts are made in a
+    fixed order, since each draws its first weights from the same generator. Raises `Seq2AttnError`
+    if the decoder needs one vocabulary and these are two.
     """
     cells = Cells(
         lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
@@ -80,9 +71,17 @@ def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int)
         dropout=model.dropout,
         bidirectional=model.bidirectional,
     )
-    encoder = parts.ENCODERS.make(model.encoder, source_size, model.embedding, cells)
+    encoder = parts.ENCODERS.make(model.encoder, len(source), model.embedding, cells)
     attention = _build_attention(model, encoder.width)
-    decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
+    decoder = parts.DECODERS.make(model.decoder, len(target), model.embedding, attention, cells)
+    if decoder.needs_one_vocabulary and source.tokens != target.tokens:
+        raise Seq2AttnError(
+            f"model.decoder: {model.decoder.name!r} needs one vocabulary, but the sources use "
+            f"{abridged(source.symbols)} and the targets {abridged(target.symbols)}",
+            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
+        )
+    if isinstance(decoder, PointerDecoder):  # which copies symbols from source to target
+        decoder.same = _same(source, target)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
     if model.padding_embedding == "zero":  # otherwise `<pad>` has a vector like any symbol
         for embedding in (encoder.embedding, decoder.embedding):
@@ -156,15 +155,13 @@ def build_training_data(
     """
     task = task or build_task(config)
     is_drawn = task.training_set is None
-    for name, loss in build_losses(config).items():
-        if not loss.needs_alignment:
-            continue
-        # a finite training set has no alignments; of a task that draws, one example shows it
-        if not is_drawn or task.examples(torch.Generator(), 1).alignment is None:
-            raise Seq2AttnError(
-                f"training.losses: {name!r} needs the source position of each output, which task "
-                f"{config.task.name!r} does not know; leave it out"
-            )
+    aligned = [name for name, loss in build_losses(config).items() if loss.needs_alignment]
+    # a finite training set has no alignments; of a task that draws, one example shows it
+    if aligned and (not is_drawn or task.examples(torch.Generator(), 1).alignment is None):
+        raise Seq2AttnError(
+            f"training.losses: {aligned[0]!r} needs the source position of each output, which task "
+            f"{config.task.name!r} does not know; leave it out"
+        )
     stream = TrainingData if is_drawn else EpochData
     return stream(
         task,
