@@ -5,7 +5,7 @@ appear at once.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 
 from seq2attn.text import did_you_mean, quoted
 
@@ -95,11 +95,6 @@ def need_count(name: str, value: object, minimum: int = 1) -> None:
     """Raise `Seq2AttnError` unless a value is a whole number from `minimum`, NumPy's too."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
         raise Seq2AttnError(f"{name} must be a whole number from {minimum}; found {quoted(value)}")
-
-
-def is_number(value: object, low: float, high: float) -> bool:
-    """Return True for a real number from `low` to `high`, NumPy's too."""
-    return isinstance(value, Real) and low <= float(value) <= high
 
 
 def memory_error(error: BaseException) -> Seq2AttnError | None:

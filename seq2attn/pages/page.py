@@ -236,9 +236,9 @@ def render(models: Sequence[PageModel]) -> str:
     data = {
         "models": described,
         # of the weights 0, 1/255, ..., 1
-        "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
+        "colours": [weight_colour(level / 255) for level in range(256)],
         # what is shown in place of `<eos>`, of a space and so on
-        "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
+        "signs": SIGNS,
     }
     title = " and ".join(model.name for model in models)
     return assemble(html.escape(title), _embed(data), trains=any(model.config for model in models))

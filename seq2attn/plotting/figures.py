@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.signs import SERIES_COLOURS, lighten, score_colour
+from seq2attn.display.signs import SERIES_COLOURS, WHITE, mixed, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
@@ -66,7 +66,7 @@ def looks(scores: Sequence[str]) -> list[Look]:
         number = scores[:index].count(score)  # among the lines of its score
         shade = number / max(1, scores.count(score) - 1)  # 0 for the first, 1 for the last of them
         look = Look(
-            colour=lighten(score_colour(score), 0.5 * shade),  # at most half white
+            colour=mixed(score_colour(score), WHITE, 0.5 * shade),  # at most half white
             dash=DASHES[number % len(DASHES)],
             marker=MARKERS[index % len(MARKERS)],
             width=THINNEST + thinner * (len(scores) - 1 - index),
