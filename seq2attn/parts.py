@@ -40,12 +40,6 @@ def _alphabet(alphabet: str) -> str:
     return alphabet
 
 
-def _odd(size: int) -> int:
-    if size % 2 == 0:
-        raise ValueError(f"must be odd, so that it is symmetric; found {size}")
-    return size
-
-
 def _column(column: Any) -> int | str:
     """Return a column's number, or its name."""
     if (isinstance(column, str) and column) or (type(column) is int and 1 <= column <= 1000):
@@ -53,7 +47,7 @@ def _column(column: Any) -> int | str:
     raise ValueError(f"must be a column's number, from 1 to 1,000, or its name; found {column!r}")
 
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {"alphabet": _alphabet, "odd": _odd, "column": _column}
+_CHECKS: dict[str, Callable[[Any], Any]] = {"alphabet": _alphabet, "column": _column}
 _TYPES = {"bool": bool, "int": int, "float": float, "str": str}
 
 
@@ -88,7 +82,7 @@ def _option(
         "column", which is a number or a text, `check` decides.
     meaning: what `seq2attn list` says of it.
     minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
-    pattern: a regular expression that all of a text matches. must: this in words, after "must".
+    pattern: a regular expression that all of a value matches, as text. must: this in words.
     check: one of `_CHECKS`, which returns the value, perhaps changed, or raises `ValueError`.
     is_file: True for the path of a data file, which a config resolves relative to itself. Other
         text is kept in Unicode's normal form C.
@@ -96,10 +90,10 @@ def _option(
     kind: Any = Literal[*type] if isinstance(type, list) else _TYPES.get(type, Any)
 
     def checked(value: Any) -> Any:
-        if isinstance(value, str):
-            value = value if is_file else composed(value)
-            if not re.fullmatch(pattern, value, re.DOTALL):
-                raise ValueError(f"must {must}; found {quoted(value)}")
+        if isinstance(value, str) and not is_file:
+            value = composed(value)
+        if not re.fullmatch(pattern, str(value), re.DOTALL):
+            raise ValueError(f"must {must}; found {quoted(value)}")
         return _CHECKS[check](value) if check else value
 
     kind = Annotated[kind, Field(ge=minimum, le=maximum, gt=above), AfterValidator(checked)]
@@ -162,8 +156,18 @@ KINDS = {
     "families": ("evaluation.families", FAMILIES),
 }
 """kinds of parts: the key of a config that chooses them, and the parts"""
-CLOSED = ("architectures", "schedules", "families")
-EXTENSIBLE = [registry for kind, (_, registry) in KINDS.items() if kind not in CLOSED]
+EXTENSIBLE = [
+    SCORES,
+    TASKS,
+    NORMALISERS,
+    WINDOWS,
+    HISTORIES,
+    CELLS,
+    ENCODERS,
+    DECODERS,
+    INITIAL_STATES,
+    LOSSES,
+]
 """those that plug-ins can add to"""
 
 

@@ -173,9 +173,11 @@ class Registry:
 
     def forget(self, module: str) -> None:
         """Remove the entries whose classes are from this module."""
-        for name, entry in list(self._entries.items()):
-            if getattr(entry.implementation, "__module__", "") == module:
-                del self._entries[name]
+        self._entries = {
+            name: entry
+            for name, entry in self._entries.items()
+            if getattr(entry.implementation, "__module__", "") != module
+        }
 
     def get(self, name: str) -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
@@ -185,10 +187,6 @@ class Registry:
         if entry is None:
             raise unknown(self.kind, name, self.names(), self._entries)
         return entry
-
-    def load(self, name: str) -> Any:
-        """Return the class registered as `name`."""
-        return self.get(name).load()
 
     def choose(self, name: str | None = None, **values: Any) -> Any:
         """Return the part `name`, or the default one, as a config holds it: its `Options`, with
@@ -203,7 +201,7 @@ class Registry:
         An exception of the constructor becomes a `Seq2AttnError` with its line; a
         `Seq2AttnError`, a lack of memory and Ctrl-C stay as they are.
         """
-        cls = self.load(part.name)
+        cls = self.get(part.name).load()
         # an iteration over a pydantic model yields the name and value of each field
         keywords = {name: value for name, value in part if name != "name"}
         try:
@@ -211,9 +209,9 @@ class Registry:
         except BaseException as error:  # a plug-in may raise anything
             if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
                 raise
-            reason = f"cannot be made: {error_text(error)}"
             raise Seq2AttnError(
-                f"{line_of(cls, error)}: {self.kind} {part.name!r} {reason}",
+                f"{line_of(cls, error)}: {self.kind} {part.name!r} cannot be made: "
+                f"{error_text(error)}",
                 hint="Its constructor takes what that of its base class takes, and first calls "
                 "super().__init__ with it.",
             ) from error

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import traceback
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ MAX_TEXT = 2000  # characters of what somebody else's exception says
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """Return `did you mean 'scaled'? ` if an allowed name is similar, otherwise nothing."""
-    similar = difflib.get_close_matches(name, list(allowed), n=1)
+    similar = difflib.get_close_matches(name, allowed, n=1)
     return f"did you mean '{similar[0]}'? " if similar else ""
 
 
-def first_of(names: Sequence[str], most: int = MAX_NAMES) -> str:
+def first_of(names: Iterable[object], most: int = MAX_NAMES) -> str:
     """Return `b, a, ...`: the first names, with `...` if there are more."""
-    return f"{', '.join(names[:most])}{', ...' if len(names) > most else ''}"
+    texts = list(map(str, names))
+    return f"{', '.join(texts[:most])}{', ...' if len(texts) > most else ''}"
 
 
 def left_out_notes(counts: Mapping[str, int]) -> list[str]:

@@ -94,7 +94,7 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
-    task = task or TASKS.load("reverse")(alphabet="abcdef", max_length=4)
+    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
     predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
@@ -388,7 +388,7 @@ def test_entropy():
 
 def test_how_many_strings_are_decoded_together():
     model = build_model(make_config("model.hidden=8"))
-    recurrent = Predictor(model, TASKS.load("reverse")(), source_eos=True, device=CPU)
+    recurrent = Predictor(model, TASKS.get("reverse").load()(), source_eos=True, device=CPU)
     assert [recurrent.rows_at_once(length) for length in (9, 64, 400, 10**6)] == [1024, 1024, 26, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(400) == 5
 

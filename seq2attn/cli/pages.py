@@ -211,7 +211,7 @@ def accuracy(
     # where results are from, in words: an `eval`, or a step of training
     sources = dict.fromkeys(source for source, _ in found.values())
     results = {name: evaluation for name, (_, evaluation) in found.items()}
-    title = f"{first_of(list(results))}: {', '.join(sources)}"
+    title = f"{first_of(results)}: {', '.join(sources)}"
     save_figure(accuracy_figure(results, scores, title), file)
 
 

@@ -74,7 +74,8 @@ def check_part(kind: str, name: str) -> dict[str, str]:
     # the config key at which a part of this kind is chosen
     (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
     registry = PARTS[key]
-    part, entry = registry.load(name), registry.get(name)  # its class, and what is said of it
+    entry = registry.get(name)
+    part = entry.load()  # its class
     # The first of `MODELS` is bidirectional, so that its keys are wider than its queries. A part
     # that does not take such keys, or an encoder without directions, gets the usual settings there.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)

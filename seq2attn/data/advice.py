@@ -125,7 +125,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     if not {"source_column", "target_column"} <= wanted.keys():
         chosen = choose(columns)
         if not chosen:
-            return _told(kind, f"{CHOOSE}: {first_of(list(map(str, columns)), MOST_COLUMNS)}"), []
+            return _told(kind, f"{CHOOSE}: {first_of(columns, MOST_COLUMNS)}"), []
         # (there may be no features)
         wanted = {key: column.key for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
     is_by_name = any(isinstance(column, str) for column in wanted.values())

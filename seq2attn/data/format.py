@@ -291,5 +291,5 @@ def column_number(name: str, names: Texts, what: str) -> int:
     names = [composed(other) for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
-    found, header = names.count(name), first_of(list(map(quoted, names)))
+    found, header = names.count(name), first_of(map(quoted, names))
     raise Seq2AttnError(f"{what}: {quoted(name)} names {found} columns; the header has {header}")

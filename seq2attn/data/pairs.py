@@ -73,7 +73,7 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
     for problem, numbers in list(kinds.items())[:MOST_LISTED]:
         where = f"line {numbers[0]}"
         if len(numbers) > 1:
-            where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
+            where = f"{len(numbers):,} lines ({first_of(numbers)})"
         message += f"\n  {where}: {problem}: {quoted(lines[numbers[0] - 1])}"
     return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
 

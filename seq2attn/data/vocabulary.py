@@ -83,7 +83,7 @@ class Vocabulary:
             if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
                 raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
         elif unseen := self.unseen(text):
-            names = first_of(list(map(character_name, unseen)))
+            names = first_of(map(character_name, unseen))
             raise Seq2AttnError(
                 f"{quoted(text)} has symbols the model never saw: {names}; "
                 f"its alphabet is {abridged(self.symbols)}"

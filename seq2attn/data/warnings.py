@@ -139,6 +139,6 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
         symbols = {symbol for pair in pairs for symbol in vocabulary.symbols_of(pair[side])}
         unseen = [set(vocabulary.symbols_of(pair[side])) - symbols for pair in dev]
         if count := sum(map(bool, unseen)):
-            lacking = first_of(list(map(character_name, sorted(set().union(*unseen)))))
+            lacking = first_of(map(character_name, sorted(set().union(*unseen))))
             text = f"warning: {count:,} of {len(dev):,} dev {('sources', 'targets')[side]} have"
             yield f"{text} symbols that the training file lacks: {lacking}"

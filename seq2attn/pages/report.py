@@ -49,7 +49,7 @@ Groups = Mapping[str, Sequence[Run]]
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
     """Return the title and the sections of a report of runs, for `render`."""
-    return f"Report: {first_of([run.name for run in runs])}", {
+    return f"Report: {first_of(run.name for run in runs)}", {
         "Summary": _summary(runs),
         "Accuracy by string length": _lengths(runs),
         "Through training": _figures(_training(runs)),

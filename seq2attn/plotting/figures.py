@@ -312,7 +312,7 @@ def save_figure(figure: Figure, path: Path) -> str:
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:
         return ""
-    names = first_of(list(map(character_name, characters)))
+    names = first_of(map(character_name, characters))
     return (
         f"note: no font of matplotlib's has {names}: they are boxes in the figure. Install a font "
         "that has them, such as one of the Noto family, and add its name to font.family in your "
