@@ -146,7 +146,7 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 @with_and_without_eos
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
-    task = TASKS.load("reverse")
+    task = TASKS.get("reverse").load()
     result = evaluate(
         Predictor(model, task(alphabet="abcdef"), source_eos, CPU),
         (2,),
@@ -243,9 +243,9 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
     drawn = []
-    examples = TASKS.load("reverse").examples
+    examples = TASKS.get("reverse").load().examples
     monkeypatch.setattr(
-        TASKS.load("reverse"),
+        TASKS.get("reverse").load(),
         "examples",
         lambda *args: drawn.append(args[2]) or examples(*args),
     )
