@@ -96,9 +96,15 @@ def _option(
             raise ValueError(f"must {must}; found {quoted(value)}")
         return _CHECKS[check](value) if check else value
 
-    kind = Annotated[kind, Field(ge=minimum, le=maximum, gt=above), AfterValidator(checked)]
-    about: Any = {"is_file": True} if is_file else None
-    field = Field(default, description=meaning, json_schema_extra=about)
+    kind = Annotated[kind, AfterValidator(checked)]
+    field = Field(
+        default,
+        ge=minimum,
+        le=maximum,
+        gt=above,
+        description=meaning,
+        json_schema_extra={"is_file": True} if is_file else None,
+    )
     return kind | None if default is None else kind, field
 
 

@@ -40,9 +40,8 @@ def load_plugin(path: Path) -> list[type]:
     if getattr(sys.modules.get(name), "__file__", None) == file:
         for registry in PARTS.values():
             registry.forget(name)
-    before = foreign_parts()
     code = _run_file(path, name)
-    added = [cls for cls in foreign_parts() if cls not in before]
+    added = [cls for cls in foreign_parts() if cls.__module__ == name]
     if not added:
         raise Seq2AttnError(
             f"plugin {path}: registered nothing",

@@ -167,8 +167,9 @@ class Registry:
         names = (entry.name, *entry.synonyms)
         for name in names:
             if name in self._entries:
-                message = f"{self.kind} {name!r} is already registered; choose another name"
-                raise Seq2AttnError(message)
+                raise Seq2AttnError(
+                    f"{self.kind} {name!r} is already registered; choose another name"
+                )
         self._entries |= dict.fromkeys(names, entry)
 
     def forget(self, module: str) -> None:

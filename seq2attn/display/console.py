@@ -68,9 +68,9 @@ def escape_streams() -> None:
     """Escape all that this process writes to standard error, and to standard output if that is a
     terminal.
     """
-    if sys.stdout is not None and on_terminal():
+    if sys.stdout and on_terminal():
         sys.stdout = Screen(sys.stdout)
-    if sys.stderr is not None:
+    if sys.stderr:
         sys.stderr = Screen(sys.stderr)
 
 
