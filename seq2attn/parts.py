@@ -119,8 +119,7 @@ def _registry(kind: str, default: str = "") -> Registry:
     default: the part of a config that names none; "": the first one.
     """
     entries: dict[str, Entry] = {}
-    for name, values in _CATALOGUE[kind].items():
-        about = dict(values)
+    for name, about in _CATALOGUE[kind].items():
         chosen = about.get("options")
         if isinstance(chosen, str):  # a part listed above, which has the same options
             about["options"] = entries[chosen].options
@@ -215,7 +214,7 @@ def register(
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
                 "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
-        first_line, _, _ = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+        first_line, _, _ = (cls.__doc__ or "").strip().partition("\n")
         entry = Entry(
             name,
             formula,
@@ -283,7 +282,7 @@ def signature_options(cls: type) -> dict[str, dict[str, Any]]:
     except Exception:  # an annotation that names something not imported at run time
         parameters = inspect.signature(cls).parameters
     limits = getattr(cls, "limits", {})
-    text = inspect.cleandoc(cls.__doc__ or "")
+    text = cls.__doc__ or ""
     tables = {}
     for name, parameter in parameters.items():
         default = parameter.default
