@@ -17,9 +17,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, create_model
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, character_name, quoted
 from seq2attn.registry import Entry, Options, Registry, composed
-from seq2attn.text import character_name, quoted
 
 LONGEST = 100_000  # positions of a string, as in parts.toml
 DIGITS = "0123456789"

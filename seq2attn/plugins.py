@@ -11,8 +11,7 @@ from typing import Any
 
 from seq2attn.config import flat_values
 from seq2attn.config.schema import PARTS, Config
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.text import error_text, line_of, short_path
+from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of, short_path
 
 MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MAX_FRAMES = 5  # of plug-ins, listed with an exception

@@ -22,8 +22,15 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from seq2attn.errors import Seq2AttnError, is_out_of_memory, unknown
-from seq2attn.text import did_you_mean, error_text, line_of, sentence
+from seq2attn.errors import (
+    Seq2AttnError,
+    did_you_mean,
+    error_text,
+    is_out_of_memory,
+    line_of,
+    sentence,
+    unknown,
+)
 
 
 class Section(BaseModel):

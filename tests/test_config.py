@@ -9,9 +9,8 @@ from refusal import refusal, refused
 
 from seq2attn.config import check_config, flat_values, load_config, place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import Problem
+from seq2attn.errors import Problem, quoted
 from seq2attn.registry import Options
-from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
 LOCAL_M = {"name": "local_m", "radius": 3}

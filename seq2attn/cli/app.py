@@ -26,8 +26,7 @@ from seq2attn.cli import (
     runs,
 )
 from seq2attn.display.console import escape_streams, print_error, say
-from seq2attn.errors import Seq2AttnError, memory_error
-from seq2attn.text import sentence
+from seq2attn.errors import Seq2AttnError, memory_error, sentence
 
 # ---- what commands are made of ----
 

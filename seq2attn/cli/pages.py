@@ -25,9 +25,8 @@ from seq2attn.cli.options import (
     save_figure,
     write_output,
 )
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.runs.run import DEFAULT_ROOT
-from seq2attn.text import first_of, quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 

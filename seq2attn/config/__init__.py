@@ -26,8 +26,7 @@ from seq2attn.config.schema import (
     all_keys,
 )
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.text import quoted, sentence
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, quoted, sentence
 
 __all__ = [
     "Config", "RecurrentConfig", "TrainingConfig", "TransformerConfig", "check_config",

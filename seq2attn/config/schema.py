@@ -22,9 +22,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from seq2attn import parts
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.registry import Options, Registry, Section, composed
-from seq2attn.text import quoted
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]

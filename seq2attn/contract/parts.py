@@ -27,14 +27,13 @@ from seq2attn.contract.tasks import (
     loss_of,
 )
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of
 from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.interface import Loss
 from seq2attn.model.scores import Score
 from seq2attn.parts import SCORES
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
-from seq2attn.text import error_text, line_of
 
 MODELS: tuple[dict[str, Any], ...] = (
     {"bidirectional": True, "attention": {"score": "general"}},

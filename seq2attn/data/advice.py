@@ -13,7 +13,7 @@ from typing import Any
 from seq2attn.data.columns import choose, find_columns, share_of
 from seq2attn.data.format import COLUMN_KEYS, Format, PairFile, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
-from seq2attn.text import first_of, quoted
+from seq2attn.errors import first_of, quoted
 
 BAD = 0.02  # share of malformed lines that may be left out
 MOST_COLUMNS = 40  # in one message

@@ -5,9 +5,8 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, character_name, first_of, is_visible, quoted
 from seq2attn.registry import composed
-from seq2attn.text import character_name, first_of, is_visible, quoted
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from seq2attn.data.columns import NAME, is_name, is_segmented, parts_of
 from seq2attn.data.format import Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES
-from seq2attn.text import character_name, first_of, quoted
+from seq2attn.errors import character_name, first_of, quoted
 
 Symptom = tuple[str, str, float, str, dict[str, Any]]
 """which texts, sources or targets; what an odd text matches as a whole; the share of the texts that

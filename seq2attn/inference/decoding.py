@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
-from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.errors import Seq2AttnError, need_count, quoted
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.text import quoted
 
 
 @dataclass(frozen=True)

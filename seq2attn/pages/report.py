@@ -16,7 +16,7 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
 from seq2attn.plotting.cells import html_map
@@ -28,7 +28,6 @@ from seq2attn.plotting.figures import (
 )
 from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
-from seq2attn.text import first_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,11 +16,10 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.display.signs import SERIES_COLOURS, WHITE, mixed, score_colour
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, character_name, first_of
 from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
-from seq2attn.text import character_name, first_of
 
 if TYPE_CHECKING:
     import numpy as np

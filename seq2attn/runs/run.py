@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, quoted
 from seq2attn.files import write_json, writing
 from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
@@ -30,7 +30,6 @@ from seq2attn.runs.records import (
     read_record,
     read_records,
 )
-from seq2attn.text import did_you_mean, first_of, quoted
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
