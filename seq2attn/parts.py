@@ -112,9 +112,10 @@ def _option(
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
 
 
-def _registry(kind: str, default: str = "") -> Registry:
+def _registry(kind: str, config_key: str, default: str = "") -> Registry:
     """Return the parts of one kind, such as "score", in the order of the catalogue.
 
+    config_key: the key of a config that chooses one of them.
     default: the part of a config that names none; "": the first one.
     """
     entries: dict[str, Entry] = {}
@@ -125,41 +126,41 @@ def _registry(kind: str, default: str = "") -> Registry:
         elif chosen:
             about["options"] = options(chosen)
         entries[name] = Entry(name, **about)
-    return Registry(kind.replace("_", " "), list(entries.values()), default=default)
+    return Registry(kind.replace("_", " "), list(entries.values()), config_key, default)
 
 
-SCORES = _registry("score", default="scaled")
-TASKS = _registry("task")
-NORMALISERS = _registry("normaliser")
-WINDOWS = _registry("window")
-HISTORIES = _registry("history")
-ARCHITECTURES = _registry("architecture")
-CELLS = _registry("cell")
-ENCODERS = _registry("encoder")
-DECODERS = _registry("decoder")
-INITIAL_STATES = _registry("initial_state", default="bridge")
-LOSSES = _registry("loss")
-FAMILIES = _registry("family")
-SCHEDULES = _registry("schedule")
+SCORES = _registry("score", "model.attention.score", default="scaled")
+TASKS = _registry("task", "task")
+NORMALISERS = _registry("normaliser", "model.attention.normaliser")
+WINDOWS = _registry("window", "model.attention.window")
+HISTORIES = _registry("history", "model.attention.history")
+ARCHITECTURES = _registry("architecture", "model.architecture")
+CELLS = _registry("cell", "model.cell")
+ENCODERS = _registry("encoder", "model.encoder")
+DECODERS = _registry("decoder", "model.decoder")
+INITIAL_STATES = _registry("initial_state", "model.initial_state", default="bridge")
+LOSSES = _registry("loss", "training.losses")
+FAMILIES = _registry("family", "evaluation.families")
+SCHEDULES = _registry("schedule", "training.schedule")
 
 RANDOM = "random"
 """the family that every task has"""
 KINDS = {
-    "scores": ("model.attention.score", SCORES),
-    "tasks": ("task", TASKS),
-    "normalisers": ("model.attention.normaliser", NORMALISERS),
-    "windows": ("model.attention.window", WINDOWS),
-    "histories": ("model.attention.history", HISTORIES),
-    "cells": ("model.cell", CELLS),
-    "encoders": ("model.encoder", ENCODERS),
-    "decoders": ("model.decoder", DECODERS),
-    "initial-states": ("model.initial_state", INITIAL_STATES),
-    "losses": ("training.losses", LOSSES),
-    "architectures": ("model.architecture", ARCHITECTURES),
-    "schedules": ("training.schedule", SCHEDULES),
-    "families": ("evaluation.families", FAMILIES),
+    "scores": SCORES,
+    "tasks": TASKS,
+    "normalisers": NORMALISERS,
+    "windows": WINDOWS,
+    "histories": HISTORIES,
+    "cells": CELLS,
+    "encoders": ENCODERS,
+    "decoders": DECODERS,
+    "initial-states": INITIAL_STATES,
+    "losses": LOSSES,
+    "architectures": ARCHITECTURES,
+    "schedules": SCHEDULES,
+    "families": FAMILIES,
 }
-"""kinds of parts: the key of a config that chooses them, and the parts"""
+"""the parts of each kind"""
 EXTENSIBLE = [
     SCORES,
     TASKS,

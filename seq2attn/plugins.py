@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from seq2attn.config import flat_values
-from seq2attn.config.schema import PARTS, Config
+from seq2attn.config import Config, flat_values
 from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of, short_path
+from seq2attn.parts import EXTENSIBLE
 
 MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MAX_FRAMES = 5  # of plug-ins, listed with an exception
@@ -37,7 +37,7 @@ def load_plugin(path: Path) -> list[type]:
     name = f"{MODULE}{path.stem}"
     file = str(path.absolute())
     if getattr(sys.modules.get(name), "__file__", None) == file:
-        for registry in PARTS.values():
+        for registry in EXTENSIBLE:
             registry.forget(name)
     code = _run_file(path, name)
     added = [cls for cls in foreign_parts() if cls.__module__ == name]
@@ -84,8 +84,8 @@ def foreign_parts(config: Config | None = None) -> list[type]:
     """
     chosen = flat_values(config) if config else {}
     classes = []
-    for key, registry in PARTS.items():
-        names = _names(chosen.get(key)) if config else registry.names()
+    for registry in EXTENSIBLE:
+        names = _names(chosen.get(registry.config_key)) if config else registry.names()
         for entry in registry:
             cls = entry.implementation  # of a part in parts.toml, the place of its class as a text
             if entry.name in names and isinstance(cls, type):

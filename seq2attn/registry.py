@@ -145,17 +145,20 @@ class Registry:
         self,
         kind: str,
         entries: Sequence[Entry],
-        *,
+        config_key: str,
         default: str = "",
+        *,
         key: str = "name",
     ) -> None:
         """Make the registry of these entries.
 
         kind: what messages call a part, such as `score`.
+        config_key: the key of a config that chooses one of them, such as `model.cell`.
         default: the part of a config that names none; empty: the first of `entries`.
         key: as the class says.
         """
         self.kind = kind
+        self.config_key = config_key
         self.default = default or entries[0].name
         self.key = key
         self._entries: dict[str, Entry] = {}  # by name and synonym

@@ -58,17 +58,17 @@ def list_names(
     """
     if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
-        rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
+        rows = [(name, ", ".join(registry.names())) for name, registry in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    key, registry = KINDS[kind]
+    registry = KINDS[kind]
     records = []
     for entry in registry:
         _, *options = entry.options.model_fields  # the first is the part's name
         records.append({**vars(entry), "kind": kind, "options": options})
-    Table.of_records(records, COLUMNS, f"{kind}  ({key})").show(as_json)
+    Table.of_records(records, COLUMNS, f"{kind}  ({registry.config_key})").show(as_json)
 
 
 def config(

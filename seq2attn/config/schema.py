@@ -179,6 +179,7 @@ ARCHITECTURES = Registry(
         replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig),
         replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig),
     ],
+    "model",
     key="architecture",
 )
 
@@ -303,7 +304,8 @@ def all_keys(
     section: the model whose keys these are. prefix: what comes before them, such as `model.`.
     """
     for name, field in section.model_fields.items():
-        key, registry = prefix + name, registry_of(field)
+        key = prefix + name
+        registry = next((value for value in field.metadata if isinstance(value, Registry)), None)
         if registry is not None:  # the value chooses one of several sections
             # The value at the key of a part is its name. The model's architecture is not a part: it
             # is chosen by a key of its own, `model.architecture`.
@@ -317,12 +319,5 @@ def all_keys(
             yield key, field
 
 
-def registry_of(field: FieldInfo) -> Registry | None:
-    """Return the parts among which the value of a key chooses."""
-    return next((value for value in field.metadata if isinstance(value, Registry)), None)
-
-
-PARTS: dict[str, Registry] = {
-    key: registry for key, field in all_keys() if (registry := registry_of(field)) is not None
-}
+PARTS = {registry.config_key: registry for registry in (*parts.EXTENSIBLE, parts.SCHEDULES)}
 """the keys that choose a part"""

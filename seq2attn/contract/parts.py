@@ -14,7 +14,6 @@ from torch import Tensor
 
 from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
-from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import make_subject, scores_of
 from seq2attn.contract.tasks import (
@@ -31,7 +30,7 @@ from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of
 from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.interface import Loss
 from seq2attn.model.scores import Score
-from seq2attn.parts import SCORES
+from seq2attn.parts import EXTENSIBLE, SCORES
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
 
@@ -70,9 +69,7 @@ def check_part(kind: str, name: str) -> dict[str, str]:
 
     What a part raises while it is made is raised.
     """
-    # the config key at which a part of this kind is chosen
-    (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
-    registry = PARTS[key]
+    (registry,) = [one for one in EXTENSIBLE if one.kind == kind]
     entry = registry.get(name)
     part = entry.load()  # its class
     # The first of `MODELS` is bidirectional, so that its keys are wider than its queries. A part
@@ -90,7 +87,7 @@ def check_part(kind: str, name: str) -> dict[str, str]:
         """
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}}
-        config = check_config(values, {key: {"name": name, **changed}})
+        config = check_config(values, {registry.config_key: {"name": name, **changed}})
         if kind == "loss":
             return registry.make(config.training.losses[0])  # the schema makes a list of one
         task = build_task(config)
