@@ -118,15 +118,15 @@ def _registry(kind: str, config_key: str, default: str = "") -> Registry:
     config_key: the key of a config that chooses one of them.
     default: the part of a config that names none; "": the first one.
     """
-    entries: dict[str, Entry] = {}
+    registry = Registry(kind.replace("_", " "), config_key, default)
     for name, about in _CATALOGUE[kind].items():
         chosen = about.get("options")
         if isinstance(chosen, str):  # a part listed above, which has the same options
-            about["options"] = entries[chosen].options
+            about["options"] = registry.get(chosen).options
         elif chosen:
             about["options"] = options(chosen)
-        entries[name] = Entry(name, **about)
-    return Registry(kind.replace("_", " "), list(entries.values()), config_key, default)
+        registry.add(Entry(name, **about))
+    return registry
 
 
 SCORES = _registry("score", "model.attention.score", default="scaled")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pkgutil
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from pydantic import (
@@ -132,6 +132,7 @@ class Entry:
         return tuple(name for name, field in fields if field.json_schema_extra)
 
 
+@dataclass(eq=False)
 class Registry:
     """The entries of one kind, by name and synonym.
 
@@ -141,29 +142,15 @@ class Registry:
     so that those of plug-ins are known.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        entries: Sequence[Entry],
-        config_key: str,
-        default: str = "",
-        *,
-        key: str = "name",
-    ) -> None:
-        """Make the registry of these entries.
-
-        kind: what messages call a part, such as `score`.
-        config_key: the key of a config that chooses one of them, such as `model.cell`.
-        default: the part of a config that names none; empty: the first of `entries`.
-        key: as the class says.
-        """
-        self.kind = kind
-        self.config_key = config_key
-        self.default = default or entries[0].name
-        self.key = key
-        self._entries: dict[str, Entry] = {}  # by name and synonym
-        for entry in entries:
-            self.add(entry)
+    kind: str
+    """what messages call a part, such as `score`"""
+    config_key: str
+    """the key of a config that chooses one of them, such as `model.cell`"""
+    default: str = ""
+    """the part of a config that names none; empty: the first that is added"""
+    key: str = "name"
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    """by name and synonym"""
 
     def __iter__(self) -> Iterator[Entry]:
         return (entry for name, entry in self._entries.items() if name == entry.name)
@@ -181,6 +168,7 @@ class Registry:
                     f"{self.kind} {name!r} is already registered; choose another name"
                 )
         self._entries |= dict.fromkeys(names, entry)
+        self.default = self.default or entry.name
 
     def forget(self, module: str) -> None:
         """Remove the entries whose classes are from this module."""

@@ -15,9 +15,10 @@ from seq2attn.registry import Entry, Registry
 
 
 def fruit():
-    return Registry(
-        "fruit", [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")], "fruit"
-    )
+    registry = Registry("fruit", "fruit")
+    registry.add(Entry("pear", synonyms=("nashi", "birne")))
+    registry.add(Entry("fig"))
+    return registry
 
 
 def test_an_entry_is_found_by_name_and_synonym():

@@ -173,15 +173,9 @@ class TransformerConfig(ModelConfig):
     dropped in training"""
 
 
-ARCHITECTURES = Registry(
-    "architecture",
-    [
-        replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig),
-        replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig),
-    ],
-    "model",
-    key="architecture",
-)
+ARCHITECTURES = Registry("architecture", "model", key="architecture")
+ARCHITECTURES.add(replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig))
+ARCHITECTURES.add(replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig))
 
 
 class TrainingConfig(Section):
