@@ -96,14 +96,7 @@ def _option(
         return _CHECKS[check](value) if check else value
 
     kind = Annotated[kind, AfterValidator(checked)]
-    field = Field(
-        default,
-        ge=minimum,
-        le=maximum,
-        gt=above,
-        description=meaning,
-        json_schema_extra={"is_file": True} if is_file else None,
-    )
+    field = Field(default, ge=minimum, le=maximum, gt=above, description=meaning)
     return kind | None if default is None else kind, field
 
 
@@ -125,6 +118,7 @@ def _registry(kind: str, config_key: str, default: str = "") -> Registry:
             about["options"] = registry.get(chosen).options
         elif chosen:
             about["options"] = options(chosen)
+            about["files"] = [name for name, table in chosen.items() if "is_file" in table]
         registry.add(Entry(name, **about))
     return registry
 

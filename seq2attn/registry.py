@@ -118,18 +118,14 @@ class Entry:
     makes_weights: bool = False
     needs_attention: bool = False
     is_recurrent: bool = False
+    files: Sequence[str] = ()
+    """the options that name a data file"""
 
     def load(self) -> Any:
         """Return the class that implements the entry."""
         if isinstance(self.implementation, str):
             return pkgutil.resolve_name(f"seq2attn{self.implementation}")
         return self.implementation
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The options that name a data file."""
-        fields = self.options.model_fields.items()
-        return tuple(name for name, field in fields if field.json_schema_extra)
 
 
 @dataclass(eq=False)
