@@ -25,9 +25,6 @@ from pydantic_core import core_schema
 from seq2attn.errors import (
     Seq2AttnError,
     did_you_mean,
-    error_text,
-    is_out_of_memory,
-    line_of,
     sentence,
     unknown,
 )
@@ -192,24 +189,11 @@ class Registry:
     def make(self, part: Options, *provided: Any, **more: Any) -> Any:
         """Make a chosen part: call its class with what every part of its kind gets, `provided` and
         `more`, and with its own options. Returns None if it has no class, as the score `none`.
-
-        An exception of the constructor becomes a `Seq2AttnError` with its line; a
-        `Seq2AttnError`, a lack of memory and Ctrl-C stay as they are.
         """
         cls = self.get(part.name).load()
         # an iteration over a pydantic model yields the name and value of each field
         keywords = {name: value for name, value in part if name != "name"}
-        try:
-            return None if cls is None else cls(*provided, **keywords, **more)
-        except BaseException as error:  # a plug-in may raise anything
-            if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
-                raise
-            raise Seq2AttnError(
-                f"{line_of(cls, error)}: {self.kind} {part.name!r} cannot be made: "
-                f"{error_text(error)}",
-                hint="Its constructor takes what that of its base class takes, and first calls "
-                "super().__init__ with it.",
-            ) from error
+        return None if cls is None else cls(*provided, **keywords, **more)
 
     # ---- as the type of a config's key ----
 

@@ -236,11 +236,6 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
             "plugin mine.py:5: score 'mine': Mine cannot be made: missing a required argument: 'f",
         ),
         (
-            "super().__init__(query_width, key_width)",
-            "self.w = nn.Linear(1, 1)",
-            "mine.py:8: score 'mine' cannot be made: AttributeError: cannot assign module before",
-        ),
-        (
             "(Score):",
             "(Score):\n    limits = {'factor': (2.0,)}",
             "config: 1 problem\n  model.attention.score.factor (--",
@@ -272,6 +267,14 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
     assert f"error: {message}" in cli("check --plugin mine.py").refusal
+
+
+def test_an_exception_of_a_constructor_is_told_with_its_line(cli, tmp_path):
+    code = SCORE.replace("super().__init__(query_width, key_width)", "self.w = nn.Linear(1, 1)")
+    (tmp_path / "mine.py").write_text(code)
+    done = cli("check --plugin mine.py")
+    assert done.err.startswith("error: mine.py:8: AttributeError: cannot assign module before")
+    assert done.code == 1
 
 
 @pytest.mark.parametrize(

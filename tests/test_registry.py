@@ -137,7 +137,7 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert f"{key}.size (--set '{key}.size=x'): should be a whole number" in told(
         f"{key}=mine", f"{key}.size=x"
     )
-    with refused(f": {registry.kind} 'mine' cannot be made: ValueError: boom"):
+    with pytest.raises(ValueError, match="boom"):
         registry.make(registry.choose("mine"))
 
 
