@@ -35,10 +35,6 @@ def load_plugin(path: Path) -> list[type]:
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
     """
     name = f"{MODULE}{path.stem}"
-    file = str(path.absolute())
-    if getattr(sys.modules.get(name), "__file__", None) == file:
-        for registry in EXTENSIBLE:
-            registry.forget(name)
     code = _run_file(path, name)
     added = [cls for cls in foreign_parts() if cls.__module__ == name]
     if not added:

@@ -153,23 +153,19 @@ class Registry:
         return [entry.name for entry in self]
 
     def add(self, entry: Entry) -> None:
-        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken."""
+        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken, but not
+        by the same class, which replaces itself where its file or notebook cell is run again.
+        """
         names = (entry.name, *entry.synonyms)
         for name in names:
-            if name in self._entries:
+            known = self._entries.get(name, entry)
+            # (the text of a class has its module and name)
+            if known.name != entry.name or str(known.implementation) != str(entry.implementation):
                 raise Seq2AttnError(
                     f"{self.kind} {name!r} is already registered; choose another name"
                 )
         self._entries |= dict.fromkeys(names, entry)
         self.default = self.default or entry.name
-
-    def forget(self, module: str) -> None:
-        """Remove the entries whose classes are from this module."""
-        self._entries = {
-            name: entry
-            for name, entry in self._entries.items()
-            if getattr(entry.implementation, "__module__", "") != module
-        }
 
     def get(self, name: str) -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the

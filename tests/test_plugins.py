@@ -13,7 +13,7 @@ from inline import ROOT
 
 import seq2attn
 from seq2attn.model.histories import AttentionStep
-from seq2attn.parts import EXTENSIBLE, HISTORIES
+from seq2attn.parts import EXTENSIBLE, HISTORIES, SCORES
 from seq2attn.plugins import load_plugins
 
 pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
@@ -330,13 +330,13 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     assert "made before mine.py was changed" in cli(grid).err
 
 
-def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
+def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(SCORE)
     (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}}\n")
     overrides = TINY.split()
-    run = seq2attn.train("tiny.yaml", overrides, plugins=["mine.py"], device="cpu")
-    for registry in EXTENSIBLE:
-        registry.forget("seq2attn_plugin_mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(SCORES, "_entries", dict(SCORES._entries))
+        run = seq2attn.train("tiny.yaml", overrides, plugins=["mine.py"], device="cpu")
     with pytest.raises(seq2attn.Seq2AttnError, match=r"made with --plugin mine\.py"):
         seq2attn.load(run)
     for words in ("eval", "predict ab --run", "train --resume", "inspect"):

@@ -205,6 +205,18 @@ def test_a_plugin_that_is_loaded_again_replaces_its_score(tmp_path, own_scores):
     assert SCORES.get("euclid").summary == "Nearer is worse."
 
 
+def test_a_class_that_a_notebook_defines_again_replaces_itself(own_scores):
+    for summary in ("First.", "Second."):
+
+        @register("mine")
+        class Mine(seq2attn.Score):
+            def forward(self, query, keys): ...
+
+            __doc__ = summary
+
+    assert SCORES.get("mine").summary == "Second."
+
+
 def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
     @register("hungry")
     class Hungry(seq2attn.Score):
