@@ -19,28 +19,24 @@ DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 def sign(symbol: str, *, plain: bool = False) -> str:
     """Return a symbol as the label of a row or column of a map or a table: a sign for one that
-    would not be seen, such as a blank; control characters are escaped.
+    would not be seen, such as a blank; a Korean letter that would join its neighbours to a syllable
+    as the same letter that stands alone, which Unicode has, too; control characters are escaped.
 
     plain: True for signs in ASCII; it makes no difference to a symbol that has no sign.
     """
     signs = PLAIN_SIGNS if plain else SIGNS
     if symbol in signs:
         return signs[symbol]
+    if len(symbol) != 1:
+        return printable(symbol)
     # a combining mark (of a category Mn, Mc or Me), such as an accent, is seen on a letter only
-    if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
+    if unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
-    return printable(_letter(symbol))
-
-
-def _letter(symbol: str) -> str:
-    """Return a Korean letter that would join its neighbours to a syllable as the same letter that
-    stands alone, which Unicode has, too; other symbols as they are.
-    """
-    name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
     try:  # the name of any other symbol stays, and so it is found itself
-        return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
-    except KeyError:  # it has no name, or there is no such letter
-        return symbol
+        name = re.sub(CONJOINING, "HANGUL LETTER", unicodedata.name(symbol))
+        return printable(unicodedata.lookup(name))
+    except (ValueError, KeyError):  # it has no name, or there is no such letter
+        return printable(symbol)
 
 
 def explain_signs(symbols: Collection[str], *, plain: bool = False) -> list[str]:
