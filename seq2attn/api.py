@@ -100,7 +100,7 @@ def load(
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
     wanted: Sequence[Any] = run if isinstance(run, list | tuple) else [run]
-    runs = [one if isinstance(one, Run) else find_run(root, one) for one in wanted]
+    runs = [find_run(root, one) for one in wanted]
     return load_ensemble(runs, checkpoint, device)
 
 

@@ -238,7 +238,7 @@ def prepare_training(
     Raises `Seq2AttnError` for any other combination, and for a config that is wrong.
     """
     if resume is not None:
-        run = resume if isinstance(resume, Run) else find_run(root, resume)
+        run = find_run(root, resume)
         if config is not None or overrides or name or note:
             raise Seq2AttnError(
                 "--resume continues a run unchanged; --config, --set, --name and --note are for "

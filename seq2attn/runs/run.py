@@ -167,12 +167,14 @@ def check_name(name: str) -> None:
 # ---- finding ----
 
 
-def find_run(root: Path, name: str | None) -> Run:
+def find_run(root: Path, name: str | Run | None) -> Run:
     """Return the run in the directory `root` that is called `name`, or has the path `name`; if
-    `name` is None, the newest run that has a checkpoint.
+    `name` is None, the newest run that has a checkpoint; if it is a run, the same.
 
     Raises `Seq2AttnError` if there is none, and if its directory has links or special files.
     """
+    if isinstance(name, Run):
+        return name
     if name is None:
         return _newest_usable(root)
     path = Path(name)
