@@ -105,14 +105,19 @@ def _option(
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
 
 
-def _registry(kind: str, config_key: str, default: str = "") -> Registry:
-    """Return the parts of one kind, such as "score", in the order of the catalogue.
+KINDS: dict[str, Registry] = {}
+"""the parts of each kind, such as `scores`"""
 
+
+def _registry(kinds: str, kind: str, config_key: str, default: str = "") -> Registry:
+    """Return the parts of one kind, in the order of the catalogue, and keep them in `KINDS`.
+
+    kinds, kind: what several are called there, such as "scores", and one of them, in messages.
     config_key: the key of a config that chooses one of them.
     default: the part of a config that names none; "": the first one.
     """
-    registry = Registry(kind.replace("_", " "), config_key, default)
-    for name, about in _CATALOGUE[kind].items():
+    KINDS[kinds] = registry = Registry(kind, config_key, default)
+    for name, about in _CATALOGUE[kinds].items():
         chosen = about.get("options")
         if isinstance(chosen, str):  # a part listed above, which has the same options
             about["options"] = registry.get(chosen).options
@@ -123,38 +128,21 @@ def _registry(kind: str, config_key: str, default: str = "") -> Registry:
     return registry
 
 
-SCORES = _registry("score", "model.attention.score", default="scaled")
-TASKS = _registry("task", "task")
-NORMALISERS = _registry("normaliser", "model.attention.normaliser")
-WINDOWS = _registry("window", "model.attention.window")
-HISTORIES = _registry("history", "model.attention.history")
-ARCHITECTURES = _registry("architecture", "model.architecture")
-CELLS = _registry("cell", "model.cell")
-ENCODERS = _registry("encoder", "model.encoder")
-DECODERS = _registry("decoder", "model.decoder")
-INITIAL_STATES = _registry("initial_state", "model.initial_state", default="bridge")
-LOSSES = _registry("loss", "training.losses")
-FAMILIES = _registry("family", "evaluation.families")
-SCHEDULES = _registry("schedule", "training.schedule")
-
+SCORES = _registry("scores", "score", "model.attention.score", "scaled")
+TASKS = _registry("tasks", "task", "task")
+NORMALISERS = _registry("normalisers", "normaliser", "model.attention.normaliser")
+WINDOWS = _registry("windows", "window", "model.attention.window")
+HISTORIES = _registry("histories", "history", "model.attention.history")
+CELLS = _registry("cells", "cell", "model.cell")
+ENCODERS = _registry("encoders", "encoder", "model.encoder")
+DECODERS = _registry("decoders", "decoder", "model.decoder")
+INITIAL_STATES = _registry("initial-states", "initial state", "model.initial_state", "bridge")
+LOSSES = _registry("losses", "loss", "training.losses")
+ARCHITECTURES = _registry("architectures", "architecture", "model.architecture")
+SCHEDULES = _registry("schedules", "schedule", "training.schedule")
+FAMILIES = _registry("families", "family", "evaluation.families")
 RANDOM = "random"
 """the family that every task has"""
-KINDS = {
-    "scores": SCORES,
-    "tasks": TASKS,
-    "normalisers": NORMALISERS,
-    "windows": WINDOWS,
-    "histories": HISTORIES,
-    "cells": CELLS,
-    "encoders": ENCODERS,
-    "decoders": DECODERS,
-    "initial-states": INITIAL_STATES,
-    "losses": LOSSES,
-    "architectures": ARCHITECTURES,
-    "schedules": SCHEDULES,
-    "families": FAMILIES,
-}
-"""the parts of each kind"""
 EXTENSIBLE = [
     SCORES,
     TASKS,
