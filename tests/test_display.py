@@ -186,7 +186,7 @@ def show_two(display):
         display.begin("", 4)
         display.step("", 1, "step 1 of 4")
         display.say("exact match 0.5")
-        display.begin("b", None, "step 0")
+        display.begin("b", 4, "step 0")
         display.step("", 2, "step 2 of 4")
         display.step("", 2, "step 2 of 4")  # nothing new
         display.end("b", "done")

@@ -208,11 +208,11 @@ class Display(AbstractContextManager["Display"]):
         self._last_line = ""
         self._running: dict[str, str] = {}  # trial -> its text
 
-    def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        """Begin a trial of `total` steps; None: their number is not known."""
+    def begin(self, trial: str, total: int, text: str = "") -> None:
+        """Begin a trial of `total` steps."""
         self._running[trial] = text
 
-    def step(self, trial: str, step: float, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str) -> None:
         """Keep the trial's text, which says that it has done `step` steps. If the last line is
         `QUIET_SECONDS` ago, show one with the texts of all trials that are running, unless nothing
         has changed since. Called often.
@@ -281,10 +281,10 @@ class Bars(Display):
         )
         self._bars: dict[str, Any] = {}  # trial -> Rich's number of its bar
 
-    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+    def begin(self, trial: str, total: int, text: str = "") -> None:
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
 
-    def step(self, trial: str, step: float, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str) -> None:
         self._progress.start()  # the first time; later it does nothing
         self._progress.update(self._bars[trial], completed=step, text=text)
 
