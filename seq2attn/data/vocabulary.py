@@ -22,9 +22,8 @@ class Vocabulary:
     unknown: symbols outside the vocabulary become `<unk>`; otherwise they are refused.
     features: further symbols that follow those of a string, written as `walk<TAB>V;PST`; None:
         strings have none.
-    normalise: the Unicode normal form that strings are brought to before they are split: nfc (a
-        letter and its marks are one code point if there is one) or nfd (they are separate). Even
-        with nfd, `decode` returns code points of form C, as users see them.
+    normalise: the Unicode normal form that strings are brought to before they are split, nfc or
+        nfd. Even with nfd, `decode` returns code points of form C, as users see them.
 
     A character is a Unicode code point of a string in that form: in normal form C, e with a
     combining accent is the one character é; in D, é is two characters, and a Korean syllable two or
@@ -45,7 +44,7 @@ class Vocabulary:
         features: Sequence[str] | None = None,
         normalise: str = "nfc",
     ) -> None:
-        self.symbols = tuple(unicodedata.normalize(normalise.upper(), one) for one in symbols)
+        self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator = separator
         self.unknown = unknown
         self.normalise = normalise
@@ -93,7 +92,7 @@ class Vocabulary:
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
         """Split `text` into symbols and features; they need not be in the vocabulary."""
-        text = unicodedata.normalize(self.normalise.upper(), text)
+        text = normal_form(text, self.normalise)
         features: list[str] = []
         if self.features is not None and FEATURES in text:
             text, _, after = text.partition(FEATURES)
@@ -140,6 +139,13 @@ class Vocabulary:
             else:
                 whole.append(composed(symbol))
         return tuple(whole)
+
+
+def normal_form(text: str, form: str) -> str:
+    """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point if
+    there is one) or D (nfd: they are separate).
+    """
+    return unicodedata.normalize("NFD" if form == "nfd" else "NFC", text)
 
 
 def abridged(alphabet: Sequence[str]) -> str:
