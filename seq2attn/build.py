@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.tasks import Task
@@ -65,15 +64,15 @@ def _build_recurrent(model: RecurrentConfig, source: Vocabulary, target: Vocabul
     if the decoder needs one vocabulary and these are two.
     """
     cells = Cells(
-        lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
+        lambda input_width: model.cell.make(input_width, model.hidden),
         width=model.hidden,
         layers=model.layers,
         dropout=model.dropout,
         bidirectional=model.bidirectional,
     )
-    encoder = parts.ENCODERS.make(model.encoder, len(source), model.embedding, cells)
+    encoder = model.encoder.make(len(source), model.embedding, cells)
     attention = _build_attention(model, encoder.width)
-    decoder = parts.DECODERS.make(model.decoder, len(target), model.embedding, attention, cells)
+    decoder = model.decoder.make(len(target), model.embedding, attention, cells)
     if decoder.needs_one_vocabulary and source.tokens != target.tokens:
         raise Seq2AttnError(
             f"model.decoder: {model.decoder.name!r} needs one vocabulary, but the sources use "
@@ -82,7 +81,7 @@ def _build_recurrent(model: RecurrentConfig, source: Vocabulary, target: Vocabul
         )
     if isinstance(decoder, PointerDecoder):  # which copies symbols from source to target
         decoder.same = _same(source, target)
-    initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
+    initial_state = model.initial_state.make(encoder, decoder.cell)
     if model.padding_embedding == "zero":  # otherwise `<pad>` has a vector like any symbol
         for embedding in (encoder.embedding, decoder.embedding):
             embedding.padding_idx = PAD  # the vector of `<pad>` then has no gradient: it stays 0
@@ -109,14 +108,12 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
     the config names, for queries and keys of these widths.
     """
     attention = model.attention
-    score = parts.SCORES.make(attention.score, query_width, key_width)
+    score = attention.score.make(query_width, key_width)
     return Attention(
         score,
-        normaliser=parts.NORMALISERS.make(attention.normaliser),
-        window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
-        history=parts.HISTORIES.make(
-            attention.history, query_width, key_width, score.feature_width
-        ),
+        normaliser=attention.normaliser.make(),
+        window=attention.window.make(query_width, model.source_eos),
+        history=attention.history.make(query_width, key_width, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
@@ -128,18 +125,18 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
     learned: what a run keeps of a task that reads files (`Task.learned`).
     """
     if not config.data_files:
-        return parts.TASKS.make(config.task)
-    return parts.TASKS.make(config.task, learned=learned or {})  # with None it would open them
+        return config.task.make()
+    return config.task.make(learned=learned or {})  # with None it would open them
 
 
 def load_task(config: Config) -> Task:
     """Return the task of a config that the user named: if it reads files, they are opened."""
-    return parts.TASKS.make(config.task)
+    return config.task.make()
 
 
 def build_losses(config: Config) -> dict[str, Loss]:
     """Return what training minimises, by name."""
-    return {part.name: parts.LOSSES.make(part) for part in config.training.losses}
+    return {part.name: part.make() for part in config.training.losses}
 
 
 def build_training_data(

@@ -4,14 +4,16 @@ import hashlib
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from seq2attn.config import Config, flat_values
+from pydantic import BaseModel
+
+from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of, short_path
 from seq2attn.parts import EXTENSIBLE
+from seq2attn.registry import Options
 
 MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MAX_FRAMES = 5  # of plug-ins, listed with an exception
@@ -76,24 +78,24 @@ def _run_file(path: Path, name: str) -> bytes:
 
 def foreign_parts(config: Config | None = None) -> list[type]:
     """Return the classes of parts that plug-ins, or the user's own code, have registered: all, or
-    those that `config` names.
+    those that `config` chose.
     """
-    chosen = flat_values(config) if config else {}
-    classes = []
-    for registry in EXTENSIBLE:
-        names = _names(chosen.get(registry.config_key)) if config else registry.names()
-        for entry in registry:
-            cls = entry.implementation  # of a part in parts.toml, the place of its class as a text
-            if entry.name in names and isinstance(cls, type):
-                classes.append(cls)
-    return classes
+    if config:
+        entries = [part.entry for part in _chosen(config)]
+    else:
+        entries = [entry for registry in EXTENSIBLE for entry in registry]
+    # (of a part in parts.toml, it is the place of its class as a text)
+    return [one.implementation for one in entries if isinstance(one.implementation, type)]
 
 
-def _names(value: Any) -> list[Any]:
-    """Return the names of the parts that a value chose: one part, or a list of them."""
-    if not isinstance(value, list):
-        return [value]
-    return [part["name"] if isinstance(part, dict) else part for part in value]
+def _chosen(section: BaseModel) -> Iterator[Options]:
+    """Yield the parts that a config, or a section of one, chose."""
+    for _, value in section:
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Options):
+                yield one
+            elif isinstance(one, BaseModel):
+                yield from _chosen(one)
 
 
 def described(cls: type) -> str:

@@ -78,6 +78,21 @@ class Options(Section):
     # The fields of `parts.options` have no source, which would be searched for docstrings.
     model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)
     name: str
+    _entry: Entry
+
+    @property
+    def entry(self) -> Entry:
+        """What the registry has of the part."""
+        return self._entry
+
+    def make(self, *provided: Any, **more: Any) -> Any:
+        """Make the part: call its class with what every part of its kind gets, `provided` and
+        `more`, and with its own options. Returns None if it has no class, as the score `none`.
+        """
+        cls = self.entry.load()
+        # an iteration over a pydantic model yields the name and value of each field
+        keywords = {name: value for name, value in self if name != "name"}
+        return None if cls is None else cls(*provided, **keywords, **more)
 
     @model_serializer(mode="wrap")
     def _written(self, write: Callable[[Options], dict[str, Any]]) -> Any:
@@ -182,15 +197,6 @@ class Registry:
         """
         return self.validate({self.key: name or self.default, **values})
 
-    def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """Make a chosen part: call its class with what every part of its kind gets, `provided` and
-        `more`, and with its own options. Returns None if it has no class, as the score `none`.
-        """
-        cls = self.get(part.name).load()
-        # an iteration over a pydantic model yields the name and value of each field
-        keywords = {name: value for name, value in part if name != "name"}
-        return None if cls is None else cls(*provided, **keywords, **more)
-
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
@@ -223,4 +229,7 @@ class Registry:
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
         # a synonym becomes the part's own name
-        return entry.options.model_validate({**values, self.key: entry.name})
+        part = entry.options.model_validate({**values, self.key: entry.name})
+        if isinstance(part, Options):  # not an architecture
+            part._entry = entry
+        return part

@@ -125,7 +125,7 @@ def test_the_plugin_of_the_examples_keeps_the_contract(cli):
 
 def test_walk_tells_the_context_once_how_often_its_keys_were_read():
     load_plugins([ROOT / "examples/walking.py"])
-    walk = HISTORIES.make(HISTORIES.choose("walk"), 4, 4, 4)
+    walk = HISTORIES.choose("walk").make(4, 4, 4)
     past = torch.tensor(
         [[[0.2, 0.8, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]]]
     )  # last, total, before

@@ -131,14 +131,14 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert entry.summary == "My own."
     assert entry.load() == Mine
     assert dict(registry.choose("own")) == {"name": "mine", "size": 3}
-    assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
+    assert registry.choose("mine", size=4).make("a", 2).made_with == (("a", 2), 4)
     key = registry.config_key
     assert not told(f"{key}.size=5", f"{key}=mine")
     assert f"{key}.size (--set '{key}.size=x'): should be a whole number" in told(
         f"{key}=mine", f"{key}.size=x"
     )
     with pytest.raises(ValueError, match="boom"):
-        registry.make(registry.choose("mine"))
+        registry.choose("mine").make()
 
 
 def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
@@ -228,4 +228,4 @@ def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
         def forward(self, query, keys): ...
 
     with pytest.raises(MemoryError):
-        SCORES.make(SCORES.choose("hungry"), 2, 2)
+        SCORES.choose("hungry").make(2, 2)

@@ -285,7 +285,7 @@ class Config(Section):
     @property
     def data_files(self) -> dict[str, str]:
         """The path of each data file that the task names, by its option."""
-        files = parts.TASKS.get(self.task.name).files
+        files = self.task.entry.files
         return {name: path for name, path in self.task if name in files and path is not None}
 
 

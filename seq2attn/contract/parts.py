@@ -89,7 +89,7 @@ def check_part(kind: str, name: str) -> dict[str, str]:
         values = {"model": model, "task": {"alphabet": "abc"}}
         config = check_config(values, {registry.config_key: {"name": name, **changed}})
         if kind == "loss":
-            return registry.make(config.training.losses[0])  # the schema makes a list of one
+            return config.training.losses[0].make()  # the schema makes a list of one
         task = build_task(config)
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
@@ -242,7 +242,7 @@ class KnownScore:
     def make(self, query_width: int, key_width: int, size: int | None = None) -> Score | None:
         """Return the score, with this number of components; None if it scores nothing."""
         options = dict.fromkeys(self.sizes, size) if size else {}
-        return SCORES.make(SCORES.choose(self.name, **options), query_width, key_width)
+        return SCORES.choose(self.name, **options).make(query_width, key_width)
 
 
 def known_scores() -> list[KnownScore]:
@@ -266,7 +266,7 @@ def scored(name: str) -> tuple[Any, ...]:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         query, keys = torch.randn(8, 2, 12), torch.randn(8, 5, 12)
-        score = SCORES.make(SCORES.choose(name), 12, 12)
+        score = SCORES.choose(name).make(12, 12)
         for parameter, tensor in score.named_parameters():
             if parameter.endswith("bias"):
                 tensor.zero_()
