@@ -25,7 +25,6 @@ from pydantic_core import core_schema
 from seq2attn.errors import (
     Seq2AttnError,
     did_you_mean,
-    sentence,
     unknown,
 )
 
@@ -46,25 +45,21 @@ class Section(BaseModel):
     @classmethod
     def _validated(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
         """Return the section of these values, which pydantic's `validate` makes. Where it raises
-        `ValidationError`, raise another, in which each error is a sentence; that of an unknown key
-        says which are allowed, and which may be meant.
+        `ValidationError` for an unknown key, say which are allowed, and which may be meant.
         """
         try:
             return validate(values)
         except ValidationError as error:
-            errors = error.errors()
+            errors: list[Any] = error.errors()
         allowed = {field.alias or name for name, field in cls.model_fields.items()}
         names = sorted(allowed - {"name"})  # `name` would choose another part
-        refused: list[Any] = []
         for one in errors:
-            text = sentence(one)
             if one["type"] == "extra_forbidden":
                 of_part = f" of {values['name']!r}" if "name" in allowed else ""
                 guess = did_you_mean(str(one["loc"][-1]), names)
                 text = f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
-            # of the one type that `sentence` leaves as it is, in a section around this one
-            refused.append({**one, "type": "value_error", "ctx": {"error": text}})
-        raise ValidationError.from_exception_data(cls.__name__, refused)
+                one.update(type="value_error", ctx={"error": text})
+        raise ValidationError.from_exception_data(cls.__name__, errors)
 
 
 class Options(Section):
