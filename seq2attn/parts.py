@@ -143,18 +143,8 @@ SCHEDULES = _registry("schedules", "schedule", "training.schedule")
 FAMILIES = _registry("families", "family", "evaluation.families")
 RANDOM = "random"
 """the family that every task has"""
-EXTENSIBLE = [
-    SCORES,
-    TASKS,
-    NORMALISERS,
-    WINDOWS,
-    HISTORIES,
-    CELLS,
-    ENCODERS,
-    DECODERS,
-    INITIAL_STATES,
-    LOSSES,
-]
+_CLOSED = (ARCHITECTURES, SCHEDULES, FAMILIES)
+EXTENSIBLE = [registry for registry in KINDS.values() if registry not in _CLOSED]
 """those that plug-ins can add to"""
 
 

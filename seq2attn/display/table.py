@@ -277,7 +277,6 @@ class Table:
         table = RichTable(
             title=Text(printable(self.title), "bold"),
             title_justify="left",
-            header_style="bold",
             box=box.SIMPLE_HEAD,
         )
         for texts in columns:
