@@ -13,20 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
 from pydantic_core import core_schema
 
-from seq2attn.errors import (
-    Seq2AttnError,
-    did_you_mean,
-    unknown,
-)
+from seq2attn.errors import Seq2AttnError, did_you_mean, unknown
 
 
 class Section(BaseModel):

@@ -7,13 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn.cli.options import (
-    AsJson,
-    LoadedPlugins,
-    Overrides,
-    RunsDir,
-    argument,
-)
+from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument
 from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
@@ -82,12 +76,7 @@ def config(
 
       seq2attn config pairs/small > mine.yaml
     """
-    from seq2attn.config.yaml_files import (
-        find_config,
-        read_file,
-        shipped_folder,
-        shipped_names,
-    )
+    from seq2attn.config.yaml_files import find_config, read_file, shipped_folder, shipped_names
 
     if name is not None:
         file = find_config(name)

@@ -22,14 +22,7 @@ from seq2attn.cli.options import (
     option,
     save_figure,
 )
-from seq2attn.display.console import (
-    on_terminal,
-    print_error,
-    printable,
-    say,
-    stdout,
-    write_json,
-)
+from seq2attn.display.console import on_terminal, print_error, printable, say, stdout, write_json
 from seq2attn.errors import MAX_NAMES, Seq2AttnError, first_of, quoted
 
 if TYPE_CHECKING:

@@ -4,11 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
-from seq2attn.parts import (
-    LETTERS,
-    NORMALISERS,
-    SCORES,
-)
+from seq2attn.parts import LETTERS, NORMALISERS, SCORES
 
 COLUMNS = ("source_column", "target_column", "features_column")
 _SCORE = "model.attention.score"

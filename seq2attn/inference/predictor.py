@@ -19,13 +19,7 @@ from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.inference.answer import Answer, Cache, Collector, Hypothesis
 from seq2attn.inference.changes import UNCHANGED, Changes
-from seq2attn.inference.decoding import (
-    BeamSearch,
-    Decoding,
-    beam_decode,
-    greedy_decode,
-    measuring,
-)
+from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode, measuring
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import LONGEST
