@@ -225,11 +225,7 @@ def _options_of(cls: type, part: str) -> dict[str, dict[str, Any]]:
     # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
     # class takes the same first; whatever it needs beyond that, no config could leave out.
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-    provided = [
-        parameter
-        for parameter in inspect.signature(base).parameters.values()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
+    provided = inspect.getfullargspec(base).args[1:]  # without `self`
     try:
         inspect.signature(cls).bind(*provided)
     except TypeError as error:  # such as: missing a required argument: 'factor'
