@@ -6,7 +6,6 @@ appear at once.
 import difflib
 import inspect
 import re
-import traceback
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,18 +164,12 @@ def short_path(name: str) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else name
 
 
-def line_of(cls: type, error: BaseException | None = None) -> str:
-    """Return where a class, or an error in it, is in its file, as `mine.py:7`.
-
-    The line is the innermost one of the error's traceback that is in the class's module; without an
-    error, or without such a line, the first line of the class. For a class without a file, as one
-    typed into Python, return `interpreter`.
+def line_of(cls: type) -> str:
+    """Return where a class is in its file, as `mine.py:7`; for a class without a file, as one typed
+    into Python, `interpreter`.
     """
-    trace = traceback.walk_tb(error.__traceback__ if error else None)
-    lines = [line for frame, line in trace if frame.f_globals.get("__name__") == cls.__module__]
     try:
-        line = lines[-1] if lines else inspect.getsourcelines(cls)[1]
-        return f"{short_path(inspect.getfile(cls))}:{line}"
+        return f"{short_path(inspect.getfile(cls))}:{inspect.getsourcelines(cls)[1]}"
     except (OSError, TypeError):
         return "interpreter"
 

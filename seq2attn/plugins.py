@@ -143,9 +143,10 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
         f"{short_path(frame.filename)}:{frame.lineno}, in {frame.name}: {frame.line}"
         for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]
     ]
-    innermost, _ = frames[-1]
+    innermost, line = frames[-1]
+    place = f"{short_path(innermost.f_code.co_filename)}:{line}"
+    message = "\n  ".join([f"{place}: {error_text(error)}", *lines])
     cls = classes[innermost.f_globals["__name__"]]
-    message = "\n  ".join([f"{line_of(cls, error)}: {error_text(error)}", *lines])
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 
 
