@@ -186,10 +186,10 @@ def error_text(error: BaseException) -> str:
     return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 
-def quoted(value: object, limit: int = 60) -> str:
-    """Return `repr(value)`, cut to `limit` characters."""
+def quoted(value: object) -> str:
+    """Return `repr(value)`, cut to 60 characters."""
     text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # ---- what pydantic finds wrong ----
