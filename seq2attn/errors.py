@@ -105,18 +105,15 @@ def memory_error(error: BaseException) -> Seq2AttnError | None:
     """Return what a user can do if memory was short; None for another error."""
     if not is_out_of_memory(error):
         return None
-    reason = (str(error) or "the system has none left").splitlines()[0]
-    return Seq2AttnError(f"out of memory: {reason}", hint=LESS_MEMORY, exit_code=1)
+    return Seq2AttnError(f"out of memory: {error_text(error)}", hint=LESS_MEMORY, exit_code=1)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if memory was short. torch raises a RuntimeError then: on a GPU of a class of its
-    own, on a CPU recognisable only by its message.
+    """Return True if memory was short. Python raises a MemoryError then, and torch a RuntimeError:
+    on a GPU of a class of its own, on a CPU recognisable only by its message.
     """
-    if not isinstance(error, RuntimeError):
-        return isinstance(error, MemoryError)
-    words = "out of memory|can't allocate memory|not enough memory"
-    return re.search(words, str(error), re.IGNORECASE) is not None
+    words = "MemoryError|out of memory|can't allocate memory|not enough memory"
+    return re.search(words, error_text(error), re.IGNORECASE) is not None
 
 
 # ---- how values, names and places appear in messages ----
