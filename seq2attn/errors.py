@@ -5,12 +5,12 @@ appear at once.
 
 import difflib
 import inspect
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 LESS_MEMORY = (
@@ -151,14 +151,14 @@ def character_name(symbol: str) -> str:
 
 def is_visible(symbol: str) -> bool:
     """Return True if a symbol is neither blank nor begins with a combining mark."""
-    printable = symbol.isprintable() and not symbol.isspace()
-    return printable and not unicodedata.category(symbol[0]).startswith("M")
+    is_mark = unicodedata.category(symbol[0]).startswith("M")
+    return symbol.isprintable() and not symbol.isspace() and not is_mark
 
 
 def short_path(name: str) -> str:
     """Return a file's path, relative if it is below the current directory."""
-    path, here = Path(name), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else name
+    here = os.path.join(os.getcwd(), "")
+    return name.removeprefix(here)
 
 
 def line_of(cls: type) -> str:

@@ -61,7 +61,7 @@ def _run_file(path: Path, name: str) -> bytes:
     sys.modules[name] = module = ModuleType(name)  # where pickle and dataclasses look for it
     module.__file__ = file
     try:
-        exec(compile(code, file, "exec", dont_inherit=True), vars(module))
+        exec(compile(code, file, "exec"), vars(module))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a file may also call `exit()`
