@@ -143,8 +143,9 @@ SCHEDULES = _registry("schedules", "schedule", "training.schedule")
 FAMILIES = _registry("families", "family", "evaluation.families")
 RANDOM = "random"
 """the family that every task has"""
-_CLOSED = (ARCHITECTURES, SCHEDULES, FAMILIES)
-EXTENSIBLE = [registry for registry in KINDS.values() if registry not in _CLOSED]
+EXTENSIBLE = [
+    registry for registry in KINDS.values() if registry not in (ARCHITECTURES, SCHEDULES, FAMILIES)
+]
 """those that plug-ins can add to"""
 
 

@@ -15,7 +15,6 @@ from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of
 from seq2attn.parts import EXTENSIBLE
 from seq2attn.registry import Options
 
-MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MAX_FRAMES = 5  # of plug-ins, listed with an exception
 loaded: dict[Path, str] = {}
 """the files of plug-ins that this process has run, and the SHA-256 of their contents then"""
@@ -36,7 +35,7 @@ def load_plugin(path: Path) -> list[type]:
     Parts that the same file registered before, as in a notebook's cell that is run again, are
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
     """
-    name = f"{MODULE}{path.stem}"
+    name = f"seq2attn_plugin_{path.stem}"  # of the module that the file becomes
     code = _run_file(path, name)
     added = [cls for cls in foreign_parts() if cls.__module__ == name]
     if not added:
