@@ -30,15 +30,17 @@ def load_plugins(paths: str | Path | Iterable[Path | str]) -> list[str]:
 
 def load_plugin(path: Path) -> list[type]:
     """Run a Python file, and return the classes of the parts that it registers. Raises
-    `Seq2AttnError` if it registers none.
+    `Seq2AttnError` if it registers none when it is first loaded.
 
     Parts that the same file registered before, as in a notebook's cell that is run again, are
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
     """
     name = f"seq2attn_plugin_{path.stem}"  # of the module that the file becomes
+    before = foreign_parts()
     code = _run_file(path, name)
-    added = [cls for cls in foreign_parts() if cls.__module__ == name]
-    if not added:
+    added = [cls for cls in foreign_parts() if cls not in before]
+    # (of a file that is loaded again, parts may be in modules that are not run again)
+    if not added and path.resolve() not in loaded:
         raise Seq2AttnError(
             f"plugin {path}: registered nothing",
             hint="from seq2attn import Score, register    and above your class, derived from "

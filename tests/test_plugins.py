@@ -5,6 +5,7 @@ with its line.
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from inline import ROOT
 import seq2attn
 from seq2attn.model.histories import AttentionStep
 from seq2attn.parts import EXTENSIBLE, HISTORIES, SCORES
-from seq2attn.plugins import load_plugins
+from seq2attn.plugins import load_plugin, load_plugins
 
 pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
 PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
@@ -267,6 +268,15 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
     assert f"error: {message}" in cli("check --plugin mine.py").refusal
+
+
+def test_parts_may_be_in_a_module_that_the_file_imports(tmp_path, monkeypatch, own_scores):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_own_scores.py").write_text(SCORE)
+    (tmp_path / "all.py").write_text("import my_own_scores\n")
+    assert [cls.__name__ for cls in load_plugin(tmp_path / "all.py")] == ["Mine"]
+    assert load_plugin(tmp_path / "all.py") == []  # as by a second call of `train`
+    monkeypatch.delitem(sys.modules, "my_own_scores")
 
 
 def test_an_exception_of_a_constructor_is_told_with_its_line(cli, tmp_path):
