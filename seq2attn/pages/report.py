@@ -20,12 +20,7 @@ from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
 from seq2attn.plotting.cells import html_map
-from seq2attn.plotting.figures import (
-    accuracy_curves_figure,
-    accuracy_figure,
-    curves_figure,
-    svg,
-)
+from seq2attn.plotting.figures import accuracy_curves_figure, accuracy_figure, curves_figure, svg
 from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
 
