@@ -1,26 +1,23 @@
 """The Python interface: the functions that do what the commands do, with the same defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seq2attn.comparison import run as trials
+from seq2attn.comparison.experiment import Base, compose_experiment
+from seq2attn.comparison.loops import Train
+from seq2attn.comparison.results import Comparison
 from seq2attn.config import Config, Overrides, override_list
 from seq2attn.display.console import make_display
+from seq2attn.findings.report import Report
 from seq2attn.inference.changes import ALLOWED
 from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.run import Run, default_root, find_run, save_evaluation
-
-if TYPE_CHECKING:
-    from seq2attn.comparison.experiment import Base
-    from seq2attn.comparison.loops import Train
-    from seq2attn.comparison.results import Comparison
-    from seq2attn.findings.report import Report
 
 
 def train(
@@ -100,7 +97,7 @@ def load(
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
     wanted: Sequence[Any] = run if isinstance(run, list | tuple) else [run]
-    runs = [one if isinstance(one, Run) else find_run(root, one) for one in wanted]
+    runs = [find_run(root, one) for one in wanted]
     return load_ensemble(runs, checkpoint, device)
 
 
@@ -166,9 +163,6 @@ def compare(
     process trains. Raises `Seq2AttnError` if trials failed and none is done. The first Ctrl-C saves
     and raises `KeyboardInterrupt`.
     """
-    from seq2attn.comparison import run
-    from seq2attn.comparison.experiment import compose_experiment
-
     loaded = load_plugins(plugins)
     file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
@@ -176,7 +170,7 @@ def compare(
     composed = compose_experiment(
         file, bases, override_list(vary), overrides, train=train, **options
     )
-    comparison = run.compare(
+    comparison = trials.compare(
         composed,
         Path(runs_dir or default_root()),
         device=device,
@@ -192,17 +186,9 @@ def compare(
     return comparison
 
 
-def check_attention(
-    attention: Any,
-    *,
-    sizes: Sequence[Any] = (),
-    widths: Sequence[int] = (),
-    expect: str | None = None,
-    require: Sequence[str] = (),
-    allow: Sequence[str] = (),
-) -> Report:
+def check_attention(attention: Any, **options: Any) -> Report:
     """Examine any attention, a module, a class of modules or a function, as `seq2attn check
-    --attention` does: what is wrong with it, and which score it has.
+    --attention` does: what is wrong with it, and which score it has. Its options:
 
     sizes: what the constructor of a class is given, in the order of its arguments; by default some
         are tried.
@@ -223,12 +209,4 @@ def check_attention(
     from seq2attn.contract.parts import known_scores
     from seq2attn.doctor import examine
 
-    return examine.check_attention(
-        attention,
-        sizes=sizes,
-        widths=widths,
-        expect=expect,
-        require=require,
-        allow=allow,
-        scores=known_scores(),
-    )
+    return examine.check_attention(attention, scores=known_scores(), **options)

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.stream import EpochData, TrainingData
 from seq2attn.data.tasks import Task
@@ -27,27 +26,17 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     one vocabulary and the task has two.
     """
     task = task or build_task(config)
-    source = task.source_vocabulary
-    target = task.target_vocabulary
+    source, target = task.source_vocabulary, task.target_vocabulary
+    model: Model
     with torch.random.fork_rng(devices=[]):  # not those of GPUs: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             # all keys but those that are not arguments, or given by position
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
-            transformer = Transformer(len(source), len(target), config.model.hidden, **options)
-            transformer.unknown = target.unknown
-            return transformer
-        model = _build_recurrent(config.model, len(source), len(target))
+            model = Transformer(len(source), len(target), config.model.hidden, **options)
+        else:
+            model = _build_recurrent(config.model, source, target)
     model.unknown = target.unknown  # whether there is an `<unk>`
-    if isinstance(model.decoder, PointerDecoder):  # which copies symbols from source to target
-        model.decoder.same = _same(source, target)
-    if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
-        raise Seq2AttnError(
-            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources "
-            f"of task {config.task.name!r} use {abridged(source.symbols)} and its targets "
-            f"{abridged(target.symbols)}",
-            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
-        )
     return model
 
 
@@ -69,21 +58,30 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     return same
 
 
-def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
-    """Return the recurrent model of this config for vocabularies of these sizes. Its parts are made
-    in a fixed order, since each draws its first weights from the same generator.
+def _build_recurrent(model: RecurrentConfig, source: Vocabulary, target: Vocabulary) -> Reverser:
+    """Return the recurrent model of this config for these vocabularies. Its parts are made in a
+    fixed order, since each draws its first weights from the same generator. Raises `Seq2AttnError`
+    if the decoder needs one vocabulary and these are two.
     """
     cells = Cells(
-        lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
+        lambda input_width: model.cell.make(input_width, model.hidden),
         width=model.hidden,
         layers=model.layers,
         dropout=model.dropout,
         bidirectional=model.bidirectional,
     )
-    encoder = parts.ENCODERS.make(model.encoder, source_size, model.embedding, cells)
+    encoder = model.encoder.make(len(source), model.embedding, cells)
     attention = _build_attention(model, encoder.width)
-    decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
-    initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)
+    decoder = model.decoder.make(len(target), model.embedding, attention, cells)
+    if decoder.needs_one_vocabulary and source.tokens != target.tokens:
+        raise Seq2AttnError(
+            f"model.decoder: {model.decoder.name!r} needs one vocabulary, but the sources use "
+            f"{abridged(source.symbols)} and the targets {abridged(target.symbols)}",
+            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
+        )
+    if isinstance(decoder, PointerDecoder):  # which copies symbols from source to target
+        decoder.same = _same(source, target)
+    initial_state = model.initial_state.make(encoder, decoder.cell)
     if model.padding_embedding == "zero":  # otherwise `<pad>` has a vector like any symbol
         for embedding in (encoder.embedding, decoder.embedding):
             embedding.padding_idx = PAD  # the vector of `<pad>` then has no gradient: it stays 0
@@ -110,14 +108,12 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
     the config names, for queries and keys of these widths.
     """
     attention = model.attention
-    score = parts.SCORES.make(attention.score, query_width, key_width)
+    score = attention.score.make(query_width, key_width)
     return Attention(
         score,
-        normaliser=parts.NORMALISERS.make(attention.normaliser),
-        window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
-        history=parts.HISTORIES.make(
-            attention.history, query_width, key_width, score.feature_width
-        ),
+        normaliser=attention.normaliser.make(),
+        window=attention.window.make(query_width, model.source_eos),
+        history=attention.history.make(query_width, key_width, score.feature_width),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
@@ -129,18 +125,18 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
     learned: what a run keeps of a task that reads files (`Task.learned`).
     """
     if not config.data_files:
-        return parts.TASKS.make(config.task)
-    return parts.TASKS.make(config.task, learned=learned or {})  # with None it would open them
+        return config.task.make()
+    return config.task.make(learned=learned or {})  # with None it would open them
 
 
 def load_task(config: Config) -> Task:
     """Return the task of a config that the user named: if it reads files, they are opened."""
-    return parts.TASKS.make(config.task)
+    return config.task.make()
 
 
 def build_losses(config: Config) -> dict[str, Loss]:
     """Return what training minimises, by name."""
-    return {part.name: parts.LOSSES.make(part) for part in config.training.losses}
+    return {part.name: part.make() for part in config.training.losses}
 
 
 def build_training_data(
@@ -156,15 +152,13 @@ def build_training_data(
     """
     task = task or build_task(config)
     is_drawn = task.training_set is None
-    for name, loss in build_losses(config).items():
-        if not loss.needs_alignment:
-            continue
-        # a finite training set has no alignments; of a task that draws, one example shows it
-        if not is_drawn or task.examples(torch.Generator(), 1).alignment is None:
-            raise Seq2AttnError(
-                f"training.losses: {name!r} needs the source position of each output, which task "
-                f"{config.task.name!r} does not know; leave it out"
-            )
+    aligned = [name for name, loss in build_losses(config).items() if loss.needs_alignment]
+    # a finite training set has no alignments; of a task that draws, one example shows it
+    if aligned and (not is_drawn or task.examples(torch.Generator(), 1).alignment is None):
+        raise Seq2AttnError(
+            f"training.losses: {aligned[0]!r} needs the source position of each output, which task "
+            f"{config.task.name!r} does not know; leave it out"
+        )
     stream = TrainingData if is_drawn else EpochData
     return stream(
         task,

@@ -45,8 +45,9 @@ def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
                 raise OSError(errno.EFBIG, f"larger than {MAX_BYTES:,} bytes")
             yield file
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror or error}"
-        raise Seq2AttnError(message, hint=hint) from None
+        raise Seq2AttnError(
+            f"{path}: cannot be read: {error.strerror or error}", hint=hint
+        ) from None
 
 
 @contextlib.contextmanager
@@ -55,8 +56,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise Seq2AttnError(f"{path}: cannot be written: {reason}", exit_code=1) from error
+        raise Seq2AttnError(
+            f"{path}: cannot be written: {error.strerror or error}", exit_code=1
+        ) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -5,19 +5,20 @@ Nothing here imports torch: `seq2attn list` and checking a config are instant. C
 how to add a part.
 """
 
-import builtins
 import inspect
 import json
 import re
 import tomllib
+import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from seq2attn.errors import Seq2AttnError
-from seq2attn.registry import Entry, Registry, composed, option, options
-from seq2attn.text import character_name
+from pydantic import AfterValidator, Field, create_model
+
+from seq2attn.errors import Seq2AttnError, character_name, quoted
+from seq2attn.registry import Entry, Options, Registry, composed
 
 LONGEST = 100_000  # positions of a string, as in parts.toml
 DIGITS = "0123456789"
@@ -27,151 +28,129 @@ SYMBOLS = LETTERS + LETTERS.upper() + DIGITS + _ACCENTED
 """128 letters and digits: those of ASCII, then the letters from À (U+00C0) to ă (U+0103)"""
 
 
-# ---- checks of the values of options ----
+# ---- options ----
 
 
 def _alphabet(alphabet: str) -> str:
-    """Return an alphabet as it is. Raises `ValueError` if it is empty, repeats a character, or has
-    one at which Python's `splitlines` ends a line.
-    """
-    if not alphabet:
-        raise ValueError("must not be empty")
+    """Return an alphabet as it is. Raises `ValueError` if it repeats a character."""
     repeated = sorted(character for character, count in Counter(alphabet).items() if count > 1)
     if repeated:
         raise ValueError(f"repeats {', '.join(map(character_name, repeated))}")
-    for character in alphabet:
-        if _ends_line(character):
-            raise ValueError(f"contains a line end, {character!r}")
     return alphabet
 
 
-def _ends_line(text: str) -> bool:
-    return len(f"a{text}b".splitlines()) > 1
-
-
-def _odd(size: int) -> int:
-    if size % 2 == 0:
-        raise ValueError(f"must be odd, so that it is symmetric; found {size}")
-    return size
-
-
-def _separator(separator: str) -> str:
-    """Refuse what separates the columns of a line, or lines, as separator of symbols."""
-    if "\t" in separator or _ends_line(separator):
-        raise ValueError(
-            "must not contain a tab or a line end, which separate columns and pairs; found "
-            f"{separator!r}"
-        )
-    return separator
-
-
-def _delimiter(delimiter: str) -> str:
-    if len(delimiter) != 1 or delimiter in '\0"\r\n':
-        raise ValueError(f"must be one character, such as ',' or ';'; found {delimiter!r}")
-    return delimiter
-
-
 def _column(column: Any) -> int | str:
-    """Return a column's number, or its name in Unicode's normal form C."""
-    if isinstance(column, str) and column:
-        return composed(column)
-    if type(column) is int and 1 <= column <= 1000:
+    """Return a column's number, or its name."""
+    if (isinstance(column, str) and column) or (type(column) is int and 1 <= column <= 1000):
         return column
     raise ValueError(f"must be a column's number, from 1 to 1,000, or its name; found {column!r}")
 
 
-def _quotes(quotes: str) -> str:
-    if len(quotes) > 2:
-        raise ValueError(f"must be one sign, such as '/', or two, such as '[]'; found {quotes!r}")
-    return quotes
+_CHECKS: dict[str, Callable[[Any], Any]] = {"alphabet": _alphabet, "column": _column}
+_TYPES = {"bool": bool, "int": int, "float": float, "str": str}
+
+
+def options(tables: Mapping[str, Mapping[str, Any]]) -> type[Options]:
+    """Return the model of the options of a part.
+
+    tables: what parts.toml has of each option: its `type`, its `meaning`, and if need be its
+        `default`, which is None without it, limits of a number, and the form of a text.
+    """
+    fields: dict[str, Any] = {name: _option(**table) for name, table in tables.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
+        return create_model("Options", __base__=Options, **fields)
+
+
+def _option(
+    type: str | list[str],
+    meaning: str,
+    default: Any = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    above: float | None = None,
+    pattern: str = ".*",
+    must: str = "",
+    check: str = "",
+    is_file: bool = False,
+) -> tuple[Any, Any]:
+    """Return the type and the field of an option, as pydantic takes them; a default of None means
+    that null is allowed.
+
+    type: one of `_TYPES`, or a list of the words that are allowed; for any other name, such as
+        "column", which is a number or a text, `check` decides.
+    meaning: what `seq2attn list` says of it.
+    minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
+    pattern: a regular expression that all of a value matches, as text. must: this in words.
+    check: one of `_CHECKS`, which returns the value, perhaps changed, or raises `ValueError`.
+    is_file: True for the path of a data file, which a config resolves relative to itself. Other
+        text is kept in Unicode's normal form C.
+    """
+    kind: Any = Literal[*type] if isinstance(type, list) else _TYPES.get(type, Any)
+
+    def checked(value: Any) -> Any:
+        if isinstance(value, str) and not is_file:
+            value = composed(value)
+        if not re.fullmatch(pattern, str(value), re.DOTALL):
+            raise ValueError(f"must {must}; found {quoted(value)}")
+        return _CHECKS[check](value) if check else value
+
+    kind = Annotated[kind, AfterValidator(checked)]
+    field = Field(default, ge=minimum, le=maximum, gt=above, description=meaning)
+    return kind | None if default is None else kind, field
 
 
 # ---- the catalogue ----
 
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
-_CHECKS = {
-    "alphabet": _alphabet,
-    "odd": _odd,
-    "separator": _separator,
-    "delimiter": _delimiter,
-    "column": _column,
-    "quotes": _quotes,
-}
 
 
-def _option(values: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the type and the field of an option, as pydantic takes them.
+KINDS: dict[str, Registry] = {}
+"""the parts of each kind, such as `scores`"""
 
-    values: the option's table in parts.toml. Its `type` is a list of the words that are allowed, or
-        the name of one of Python's types, such as "int"; for any other name, such as "column",
-        which is a number or a text, the table's `check` decides. Without `default`, it is None.
+
+def _registry(kinds: str, kind: str, config_key: str, default: str = "") -> Registry:
+    """Return the parts of one kind, in the order of the catalogue, and keep them in `KINDS`.
+
+    kinds, kind: what several are called there, such as "scores", and one of them, in messages.
+    config_key: the key of a config that chooses one of them.
+    default: the part of a config that names none; "": the first one.
     """
-    about = {"default": None, **values}
-    kind = about.pop("type")
-    kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind, Any)
-    if "check" in about:  # the name of a function
-        about["check"] = _CHECKS[about["check"]]
-    return option(kind, **about)
-
-
-def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
-    """Return the parts of one kind, such as "score", in the order of the catalogue.
-
-    default: the part of a config that names none; "": the first one. many: True if a config names a
-    list of such parts.
-    """
-    entries: dict[str, Entry] = {}
-    for name, values in _CATALOGUE[kind].items():
-        about = dict(values)
+    KINDS[kinds] = registry = Registry(kind, config_key, default)
+    for name, about in _CATALOGUE[kinds].items():
         chosen = about.get("options")
         if isinstance(chosen, str):  # a part listed above, which has the same options
-            about["options"] = entries[chosen].options
+            about["options"] = registry.get(chosen).options
         elif chosen:
-            about["options"] = options(**{key: _option(field) for key, field in chosen.items()})
-        entries[name] = Entry(name, **about)
-    return Registry(kind.replace("_", " "), list(entries.values()), default=default, many=many)
+            about["options"] = options(chosen)
+            about["files"] = [name for name, table in chosen.items() if "is_file" in table]
+        registry.add(Entry(name, **about))
+    return registry
 
 
-SCORES = _registry("score", default="scaled")
-TASKS = _registry("task")
-NORMALISERS = _registry("normaliser")
-WINDOWS = _registry("window")
-HISTORIES = _registry("history")
-ARCHITECTURES = _registry("architecture")
-CELLS = _registry("cell")
-ENCODERS = _registry("encoder")
-DECODERS = _registry("decoder")
-INITIAL_STATES = _registry("initial_state", default="bridge")
-LOSSES = _registry("loss", many=True)
-FAMILIES = _registry("family")
-SCHEDULES = _registry("schedule")
-
+SCORES = _registry("scores", "score", "model.attention.score", "scaled")
+TASKS = _registry("tasks", "task", "task")
+NORMALISERS = _registry("normalisers", "normaliser", "model.attention.normaliser")
+WINDOWS = _registry("windows", "window", "model.attention.window")
+HISTORIES = _registry("histories", "history", "model.attention.history")
+CELLS = _registry("cells", "cell", "model.cell")
+ENCODERS = _registry("encoders", "encoder", "model.encoder")
+DECODERS = _registry("decoders", "decoder", "model.decoder")
+INITIAL_STATES = _registry("initial-states", "initial state", "model.initial_state", "bridge")
+LOSSES = _registry("losses", "loss", "training.losses")
+ARCHITECTURES = _registry("architectures", "architecture", "model.architecture")
+SCHEDULES = _registry("schedules", "schedule", "training.schedule")
+FAMILIES = _registry("families", "family", "evaluation.families")
 RANDOM = "random"
 """the family that every task has"""
-KINDS = {
-    "scores": ("model.attention.score", SCORES),
-    "tasks": ("task", TASKS),
-    "normalisers": ("model.attention.normaliser", NORMALISERS),
-    "windows": ("model.attention.window", WINDOWS),
-    "histories": ("model.attention.history", HISTORIES),
-    "cells": ("model.cell", CELLS),
-    "encoders": ("model.encoder", ENCODERS),
-    "decoders": ("model.decoder", DECODERS),
-    "initial-states": ("model.initial_state", INITIAL_STATES),
-    "losses": ("training.losses", LOSSES),
-    "architectures": ("model.architecture", ARCHITECTURES),
-    "schedules": ("training.schedule", SCHEDULES),
-    "families": ("evaluation.families", FAMILIES),
-}
-"""kinds of parts: the key of a config that chooses them, and the parts"""
-CLOSED = ("architectures", "schedules", "families")
-EXTENSIBLE = [registry for kind, (_, registry) in KINDS.items() if kind not in CLOSED]
+EXTENSIBLE = [
+    registry for registry in KINDS.values() if registry not in (ARCHITECTURES, SCHEDULES, FAMILIES)
+]
 """those that plug-ins can add to"""
 
 
 # ---- what plug-ins register ----
 
-_PLAIN = (bool, int, float, str)
 PartType = TypeVar("PartType", bound=type)
 
 
@@ -208,14 +187,14 @@ def register(
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
                 "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
-        first_line, _, _ = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+        first_line, _, _ = (cls.__doc__ or "").strip().partition("\n")
         entry = Entry(
             name,
             formula,
             first_line,
             source,
             cls,
-            options=options(**_options_of(cls, f"{registry.kind} {name!r}")),
+            options=options(_options_of(cls, f"{registry.kind} {name!r}")),
             synonyms=synonyms,
             equal_widths=equal_widths,
             makes_weights=getattr(cls, "makes_weights", False),
@@ -228,10 +207,10 @@ def register(
     return decorate
 
 
-def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a part's class, as `signature_options` does: name -> option. Raises
-    `Seq2AttnError` for a class that cannot be a part: one that lacks a method, or whose constructor
-    needs more than every part of its kind is given.
+def _options_of(cls: type, part: str) -> dict[str, dict[str, Any]]:
+    """Return the options of a part's class, as `signature_options` does. Raises `Seq2AttnError` for
+    a class that cannot be a part: one that lacks a method, or whose constructor needs more than
+    every part of its kind is given, or takes less.
 
     part: its kind and name, for messages.
     """
@@ -247,27 +226,21 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
     # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
     # class takes the same first; whatever it needs beyond that, no config could leave out.
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-    needed = _needed(cls)[len(_needed(base)) :]
-    if needed:
+    provided = inspect.getfullargspec(base).args[1:]  # without `self`
+    try:
+        inspect.signature(cls).bind(*provided)
+    except TypeError as error:  # such as: missing a required argument: 'factor'
         raise Seq2AttnError(
-            f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
-            hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
-        )
+            f"{part}: {cls.__name__} cannot be made: {error}",
+            hint=f"Its constructor takes what that of {base.__name__} takes. A config may leave "
+            "options out, so each has a default: width: int = 8, for example.",
+        ) from None
     return signature_options(cls)
 
 
-def _needed(cls: type) -> list[str]:
-    """Return the parameters of the constructor that have no default, without `*args`."""
-    return [
-        parameter.name
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
-    ]
-
-
-def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Return name -> option, its type and its pydantic field, for each parameter of the constructor
-    that has a default and is one of bool, int, float and str, by annotation or else by its default.
+def signature_options(cls: type) -> dict[str, dict[str, Any]]:
+    """Return name -> what parts.toml would say of it, for each parameter of the constructor that
+    has a default and is one of bool, int, float and str, by annotation or else by its default.
 
     Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
     class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`
@@ -278,23 +251,24 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     except Exception:  # an annotation that names something not imported at run time
         parameters = inspect.signature(cls).parameters
     limits = getattr(cls, "limits", {})
-    text = inspect.cleandoc(cls.__doc__ or "")
-    fields = {}
+    text = cls.__doc__ or ""
+    tables = {}
     for name, parameter in parameters.items():
         default = parameter.default
-        kinds = _kinds(parameter)  # (a parameter of several kinds is not an option)
-        if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
+        types = _types_of(parameter)  # (a parameter of several types is not an option)
+        if len(types) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)
             meaning = " ".join(line[2].split()) if line else f"default: {json.dumps(default)}"
-            fields[name] = option(kinds[0], default, meaning, *limits.get(name, ()))
-    return fields
+            bounds = dict(zip(("minimum", "maximum"), limits.get(name, ()), strict=False))
+            tables[name] = {"type": types[0], "meaning": meaning, "default": default, **bounds}
+    return tables
 
 
-def _kinds(parameter: inspect.Parameter) -> list[Any]:
-    """Return those of bool, int, float and str that a parameter may be, by its annotation, such as
+def _types_of(parameter: inspect.Parameter) -> list[str]:
+    """Return the names of those of `_TYPES` that a parameter may have, by its annotation, such as
     `int | None`, or if that names none of them, by its default.
     """
-    annotation = parameter.annotation
-    annotated = [kind for kind in _PLAIN if kind in (annotation, *get_args(annotation))]
-    return annotated or [kind for kind in _PLAIN if kind is type(parameter.default)]
+    annotated = (parameter.annotation, *get_args(parameter.annotation))
+    types = [name for name, kind in _TYPES.items() if kind in annotated]
+    return types or [name for name, kind in _TYPES.items() if kind is type(parameter.default)]

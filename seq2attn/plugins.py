@@ -4,17 +4,17 @@ import hashlib
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from seq2attn.config import flat_values
-from seq2attn.config.schema import PARTS, Config
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.text import error_text, line_of, short_path
+from pydantic import BaseModel
 
-MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
+from seq2attn.config import Config
+from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of, short_path
+from seq2attn.parts import EXTENSIBLE
+from seq2attn.registry import Options
+
 MAX_FRAMES = 5  # of plug-ins, listed with an exception
 loaded: dict[Path, str] = {}
 """the files of plug-ins that this process has run, and the SHA-256 of their contents then"""
@@ -30,20 +30,17 @@ def load_plugins(paths: str | Path | Iterable[Path | str]) -> list[str]:
 
 def load_plugin(path: Path) -> list[type]:
     """Run a Python file, and return the classes of the parts that it registers. Raises
-    `Seq2AttnError` if it registers none.
+    `Seq2AttnError` if it registers none when it is first loaded.
 
     Parts that the same file registered before, as in a notebook's cell that is run again, are
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
     """
-    name = f"{MODULE}{path.stem}"
-    file = str(path.absolute())
-    if getattr(sys.modules.get(name), "__file__", None) == file:
-        for registry in PARTS.values():
-            registry.forget(name)
+    name = f"seq2attn_plugin_{path.stem}"  # of the module that the file becomes
     before = foreign_parts()
     code = _run_file(path, name)
     added = [cls for cls in foreign_parts() if cls not in before]
-    if not added:
+    # (of a file that is loaded again, parts may be in modules that are not run again)
+    if not added and path.resolve() not in loaded:
         raise Seq2AttnError(
             f"plugin {path}: registered nothing",
             hint="from seq2attn import Score, register    and above your class, derived from "
@@ -65,10 +62,10 @@ def _run_file(path: Path, name: str) -> bytes:
     sys.modules[name] = module = ModuleType(name)  # where pickle and dataclasses look for it
     module.__file__ = file
     try:
-        exec(compile(code, file, "exec", dont_inherit=True), vars(module))
+        exec(compile(code, file, "exec"), vars(module))
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # a file may also call `exit()`
-        if isinstance(error, KeyboardInterrupt):
-            raise
         where = ""  # of a syntax error: it is raised before any line of the file runs
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename == file:  # the innermost frame, which comes last, counts
@@ -82,26 +79,24 @@ def _run_file(path: Path, name: str) -> bytes:
 
 def foreign_parts(config: Config | None = None) -> list[type]:
     """Return the classes of parts that plug-ins, or the user's own code, have registered: all, or
-    those that `config` names.
+    those that `config` chose.
     """
-    chosen = flat_values(config) if config else {}
-    classes = []
-    for key, registry in PARTS.items():
-        names = _names(chosen.get(key)) if config else registry.names()
-        for entry in registry:
-            cls = entry.implementation  # of a part in parts.toml, the place of its class as a text
-            if entry.name not in names or not isinstance(cls, type):
-                continue
-            if not cls.__module__.startswith("seq2attn."):
-                classes.append(cls)
-    return classes
+    if config:
+        entries = [part.entry for part in _chosen(config)]
+    else:
+        entries = [entry for registry in EXTENSIBLE for entry in registry]
+    # (of a part in parts.toml, it is the place of its class as a text)
+    return [one.implementation for one in entries if isinstance(one.implementation, type)]
 
 
-def _names(value: Any) -> list[Any]:
-    """Return the names of the parts that a value chose: one part, or a list of them."""
-    if not isinstance(value, list):
-        return [value]
-    return [part["name"] if isinstance(part, dict) else part for part in value]
+def _chosen(section: BaseModel) -> Iterator[Options]:
+    """Yield the parts that a config, or a section of one, chose."""
+    for _, value in section:
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Options):
+                yield one
+            elif isinstance(one, BaseModel):
+                yield from _chosen(one)
 
 
 def described(cls: type) -> str:
@@ -122,12 +117,9 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
     """
     if not contents:  # the run has no record of such files
         return []
-    changed = []
-    for file in dict.fromkeys(map(_file_of, foreign_parts(config))):
-        content = loaded.get(Path(file).resolve())  # None: not loaded as a plug-in
-        if content is not None and content not in contents:
-            changed.append(file)
-    return changed
+    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
+    # None: not loaded as a plug-in
+    return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
@@ -152,9 +144,9 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
         f"{short_path(frame.filename)}:{frame.lineno}, in {frame.name}: {frame.line}"
         for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]
     ]
-    failed, _, _ = lines[-1].partition(", in ")  # the innermost, which comes last
-    message = "\n  ".join([f"{failed}: {error_text(error)}", *lines])
-    innermost, _ = frames[-1]
+    innermost, line = frames[-1]
+    place = f"{short_path(innermost.f_code.co_filename)}:{line}"
+    message = "\n  ".join([f"{place}: {error_text(error)}", *lines])
     cls = classes[innermost.f_globals["__name__"]]
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 

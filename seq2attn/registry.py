@@ -9,25 +9,14 @@ from __future__ import annotations
 
 import pkgutil
 import unicodedata
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    model_serializer,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
+from pydantic_core import core_schema
 
-from seq2attn.errors import Seq2AttnError, is_out_of_memory, unknown
-from seq2attn.text import REFUSED, did_you_mean, error_text, line_of, sentence
+from seq2attn.errors import Seq2AttnError, did_you_mean, unknown
 
 
 class Section(BaseModel):
@@ -46,29 +35,21 @@ class Section(BaseModel):
     @classmethod
     def _validated(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
         """Return the section of these values, which pydantic's `validate` makes. Where it raises
-        `ValidationError`, raise another, in which the `msg` of each error is a sentence; for an
-        unknown key, it says which are allowed.
+        `ValidationError` for an unknown key, say which are allowed, and which may be meant.
         """
         try:
             return validate(values)
         except ValidationError as error:
-            refused: list[InitErrorDetails] = []
-            for detail in error.errors():
-                text = sentence(detail)
-                if detail["type"] == "extra_forbidden":
-                    text = cls._unknown_key(str(detail["loc"][-1]), values)
-                kind = PydanticCustomError(REFUSED, "{text}", {"text": text})
-                refused.append({"type": kind, "loc": detail["loc"], "input": detail["input"]})
-        raise ValidationError.from_exception_data(cls.__name__, refused)
-
-    @classmethod
-    def _unknown_key(cls, key: str, values: Mapping[str, Any]) -> str:
-        """Return what is said of an unknown key: which are allowed, and which may be meant."""
+            errors: list[Any] = error.errors()
         allowed = {field.alias or name for name, field in cls.model_fields.items()}
-        of_part = f" of {values['name']!r}" if "name" in allowed else ""
         names = sorted(allowed - {"name"})  # `name` would choose another part
-        guess = did_you_mean(key, names)
-        return f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
+        for one in errors:
+            if one["type"] == "extra_forbidden":
+                of_part = f" of {values['name']!r}" if "name" in allowed else ""
+                guess = did_you_mean(str(one["loc"][-1]), names)
+                text = f"unknown key{of_part}; {guess}allowed here: {', '.join(names) or 'none'}"
+                one.update(type="value_error", ctx={"error": text})
+        raise ValidationError.from_exception_data(cls.__name__, errors)
 
 
 class Options(Section):
@@ -79,9 +60,24 @@ class Options(Section):
     any as its name alone.
     """
 
-    # The fields of `options` have no source, which would be searched for docstrings.
+    # The fields of `parts.options` have no source, which would be searched for docstrings.
     model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)
     name: str
+    _entry: Entry
+
+    @property
+    def entry(self) -> Entry:
+        """What the registry has of the part."""
+        return self._entry
+
+    def make(self, *provided: Any, **more: Any) -> Any:
+        """Make the part: call its class with what every part of its kind gets, `provided` and
+        `more`, and with its own options. Returns None if it has no class, as the score `none`.
+        """
+        cls = self.entry.load()
+        # an iteration over a pydantic model yields the name and value of each field
+        keywords = {name: value for name, value in self if name != "name"}
+        return None if cls is None else cls(*provided, **keywords, **more)
 
     @model_serializer(mode="wrap")
     def _written(self, write: Callable[[Options], dict[str, Any]]) -> Any:
@@ -89,50 +85,9 @@ class Options(Section):
         return values if len(values) > 1 else self.name
 
 
-def option(
-    kind: Any,
-    default: Any,
-    meaning: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    *,
-    above: float | None = None,
-    check: Callable[[Any], Any] = lambda value: value,
-    is_file: bool = False,
-) -> tuple[Any, Any]:
-    """Return the type and the field of an option, as `options` takes them; a default of None means
-    that null is allowed.
-
-    kind: the type of its values. meaning: what `seq2attn list` says of it.
-    minimum, maximum: limits, which are allowed themselves. above: a limit that is not.
-    check: returns the value, perhaps changed, or raises `ValueError`.
-    is_file: True for the path of a data file, which a config resolves relative to itself. Other
-        text is kept in Unicode's normal form C.
-    """
-    bounds = Field(ge=minimum, le=maximum, gt=above)
-    is_text = kind is str and not is_file
-
-    def checked(value: Any) -> Any:
-        return check(composed(value) if is_text else value)
-
-    kind = Annotated[kind, bounds, AfterValidator(checked)]
-    about: Any = {"is_file": True} if is_file else None
-    field = Field(default, description=meaning, json_schema_extra=about)
-    if default is None:
-        kind |= None
-    return kind, field
-
-
 def composed(text: str) -> str:
     """Return text in Unicode's normal form C: é is one code point."""
     return unicodedata.normalize("NFC", text)
-
-
-def options(**fields: tuple[Any, Any]) -> type[Options]:
-    """Return the model of the options of a part."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
-        return create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
 
 
 # ---- parts ----
@@ -160,6 +115,8 @@ class Entry:
     makes_weights: bool = False
     needs_attention: bool = False
     is_recurrent: bool = False
+    files: Sequence[str] = ()
+    """the options that name a data file"""
 
     def load(self) -> Any:
         """Return the class that implements the entry."""
@@ -167,44 +124,26 @@ class Entry:
             return pkgutil.resolve_name(f"seq2attn{self.implementation}")
         return self.implementation
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The options that name a data file."""
-        fields = self.options.model_fields.items()
-        return tuple(name for name, field in fields if field.json_schema_extra)
 
-
+@dataclass(eq=False)
 class Registry:
     """The entries of one kind, by name and synonym.
 
     `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or
-    a mapping of the name, under `key`, and its options. With `many` the key may also list several,
-    and its value is a tuple. Names are looked up when a config is checked, so that those of
-    plug-ins are known.
+    a mapping of the name, under `key`, and its options. `Annotated[tuple[Options, ...], registry]`
+    may also list several, and its value is a tuple. Names are looked up when a config is checked,
+    so that those of plug-ins are known.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        entries: Sequence[Entry],
-        *,
-        default: str = "",
-        key: str = "name",
-        many: bool = False,
-    ) -> None:
-        """Make the registry of these entries.
-
-        kind: what messages call a part, such as `score`.
-        default: the part of a config that names none; empty: the first of `entries`.
-        key, many: as the class says.
-        """
-        self.kind = kind
-        self.default = default or entries[0].name
-        self.key = key
-        self.many = many
-        self._entries: dict[str, Entry] = {}  # by name and synonym
-        for entry in entries:
-            self.add(entry)
+    kind: str
+    """what messages call a part, such as `score`"""
+    config_key: str
+    """the key of a config that chooses one of them, such as `model.cell`"""
+    default: str = ""
+    """the part of a config that names none; empty: the first that is added"""
+    key: str = "name"
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    """by name and synonym"""
 
     def __iter__(self) -> Iterator[Entry]:
         return (entry for name, entry in self._entries.items() if name == entry.name)
@@ -214,19 +153,19 @@ class Registry:
         return [entry.name for entry in self]
 
     def add(self, entry: Entry) -> None:
-        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken."""
+        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken, but not
+        by the same class, which replaces itself where its file or notebook cell is run again.
+        """
         names = (entry.name, *entry.synonyms)
         for name in names:
-            if name in self._entries:
-                message = f"{self.kind} {name!r} is already registered; choose another name"
-                raise Seq2AttnError(message)
+            known = self._entries.get(name, entry)
+            # (the text of a class has its module and name)
+            if known.name != entry.name or str(known.implementation) != str(entry.implementation):
+                raise Seq2AttnError(
+                    f"{self.kind} {name!r} is already registered; choose another name"
+                )
         self._entries |= dict.fromkeys(names, entry)
-
-    def forget(self, module: str) -> None:
-        """Remove the entries whose classes are from this module."""
-        for name, entry in list(self._entries.items()):
-            if getattr(entry.implementation, "__module__", "") == module:
-                del self._entries[name]
+        self.default = self.default or entry.name
 
     def get(self, name: str) -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
@@ -237,46 +176,20 @@ class Registry:
             raise unknown(self.kind, name, self.names(), self._entries)
         return entry
 
-    def load(self, name: str) -> Any:
-        """Return the class registered as `name`."""
-        return self.get(name).load()
-
     def choose(self, name: str | None = None, **values: Any) -> Any:
         """Return the part `name`, or the default one, as a config holds it: its `Options`, with
         these values, and defaults for the others.
         """
         return self.validate({self.key: name or self.default, **values})
 
-    def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """Make a chosen part: call its class with what every part of its kind gets, `provided` and
-        `more`, and with its own options. Returns None if it has no class, as the score `none`.
-
-        An exception of the constructor becomes a `Seq2AttnError` with its line; a
-        `Seq2AttnError`, a lack of memory and Ctrl-C stay as they are.
-        """
-        cls = self.load(part.name)
-        # an iteration over a pydantic model yields the name and value of each field
-        keywords = {name: value for name, value in part if name != "name"}
-        try:
-            return None if cls is None else cls(*provided, **keywords, **more)
-        except BaseException as error:  # a plug-in may raise anything
-            if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
-                raise
-            reason = f"cannot be made: {error_text(error)}"
-            raise Seq2AttnError(
-                f"{line_of(cls, error)}: {self.kind} {part.name!r} {reason}",
-                hint="Its constructor takes what that of its base class takes, and first calls "
-                "super().__init__ with it.",
-            ) from error
-
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Tell pydantic how it validates and writes a key of this type: one part, or with `many` a
+        """Tell pydantic how it validates and writes a key of this type, `source`: one part, or a
         tuple of them. A tuple of one is written as that part.
         """
         part = core_schema.no_info_plain_validator_function(self.validate)
-        if not self.many:
+        if source != tuple[Options, ...]:
             return part
         return core_schema.no_info_wrap_validator_function(
             self._validate_many,
@@ -301,4 +214,7 @@ class Registry:
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
         # a synonym becomes the part's own name
-        return entry.options.model_validate({**values, self.key: entry.name})
+        part = entry.options.model_validate({**values, self.key: entry.name})
+        if isinstance(part, Options):  # not an architecture
+            part._entry = entry
+        return part

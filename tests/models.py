@@ -52,7 +52,7 @@ def first_batch(config):
 
 def make_score(name, query_width, key_width, **options):
     """A score by its name, its weights drawn from torch's generator as it stands."""
-    return SCORES.load(name)(query_width, key_width, **options)
+    return SCORES.get(name).load()(query_width, key_width, **options)
 
 
 def config_of(score="additive", arrangement="bahdanau", vocabulary=8, seed=3, **choices):

@@ -48,6 +48,7 @@ class StopAt(Display):
     """Asks to stop at a step: `train(..., **StopAt(6).given)`."""
 
     def __init__(self, step):
+        super().__init__()
         self.at = step
         self.reached = False
         self.given = {"display": self, "should_stop": lambda: self.reached}

@@ -195,7 +195,7 @@ def make_predictor(score="dot", **options):
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
     return Predictor(
         model,
-        TASKS.load("reverse")(alphabet="abcde"),
+        TASKS.get("reverse").load()(alphabet="abcde"),
         source_eos=False,
         device=torch.device("cpu"),
     )

@@ -145,7 +145,7 @@ def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
 
     monkeypatch.setattr(Trainer, "train", hungry)
     outcome = train_and_measure(replace(made, name="large"), place)
-    assert outcome.reason.startswith("out of memory: CUDA out of memory. Tried to")
+    assert outcome.reason.startswith("out of memory: OutOfMemoryError: CUDA out of memory. Tried")
     assert "Make model.hidden, training.batch_size or the strings smaller" in outcome.reason
 
 

@@ -9,9 +9,8 @@ from refusal import refusal, refused
 
 from seq2attn.config import check_config, flat_values, load_config, place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import Problem
+from seq2attn.errors import Problem, quoted
 from seq2attn.registry import Options
-from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
 LOCAL_M = {"name": "local_m", "radius": 3}
@@ -127,7 +126,7 @@ model=gruu | model | unknown architecture 'gruu'; did you mean 'gru'? allowed: g
 model.dropout=1.0 | model.dropout | should be below 1.0, found 1.0
 model.padding_embedding=one | model.padding_embedding | should be 'learned' or 'zero', found 'one'
 task.alphabet=abca | task.alphabet | repeats 'a'
-task.alphabet="a\\nb" | task.alphabet | contains a line end, '\\n'
+task.alphabet="a\\nb" | task.alphabet | must have characters, none of which ends a line; found
 seed={2**63} | seed | should be below {2**63}, found {2**63}
 training.learning_rate="3e-3" | training.learning_rate | should be a number, found '3e-3'
 training.learning_rate=.inf | training.learning_rate | should be a finite number, found inf

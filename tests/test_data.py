@@ -20,7 +20,7 @@ FIELDS = "source source_lengths decoder_input decoder_output target_lengths alig
 
 
 def training_data(task="reverse", min_length=2, max_length=6, **options):
-    made = TASKS.load(task)(alphabet=LETTERS, min_length=min_length, max_length=max_length)
+    made = TASKS.get(task).load()(alphabet=LETTERS, min_length=min_length, max_length=max_length)
     return TrainingData(
         task=made, device=CPU, **{"source_eos": False, "batch_size": 16, "seed": 1, **options}
     )

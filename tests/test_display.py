@@ -10,7 +10,7 @@ from inline import Terminal, plain
 from rich.console import Console
 
 from seq2attn.display import console
-from seq2attn.display.console import Bars, Display, Lines, make_display, say
+from seq2attn.display.console import Bars, Display, make_display, say
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
 
@@ -186,7 +186,7 @@ def show_two(display):
         display.begin("", 4)
         display.step("", 1, "step 1 of 4")
         display.say("exact match 0.5")
-        display.begin("b", None, "step 0")
+        display.begin("b", 4, "step 0")
         display.step("", 2, "step 2 of 4")
         display.step("", 2, "step 2 of 4")  # nothing new
         display.end("b", "done")
@@ -198,7 +198,7 @@ STEPS = ["step 1 of 4", "exact match 0.5", "step 2 of 4; b: step 0"]
 
 def test_progress_in_a_pipe_names_the_trials(capsys, monkeypatch):
     monkeypatch.setattr(console, "QUIET_SECONDS", 0)
-    show_two(Lines())
+    show_two(make_display())
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == ["training runs/a", *STEPS, "b: done"]
@@ -206,28 +206,29 @@ def test_progress_in_a_pipe_names_the_trials(capsys, monkeypatch):
 
 def test_a_notebook_gets_lines_unless_they_are_not_wanted(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert [type(make_display(wanted)) for wanted in (None, True, False)] == [Lines, Lines, Display]
+    for wanted in (None, True, False):
+        monkeypatch.setattr("sys.stderr", stream := io.StringIO())
+        show_two(make_display(wanted))
+        assert bool(stream.getvalue()) == (wanted is not False)
 
 
 @pytest.mark.parametrize(
-    "terminal, wanted, kind",
+    "terminal, wanted, kind, is_shown",
     [
-        (True, None, Bars),
-        (True, False, Display),
-        (False, None, Display),
-        (False, True, Lines),
-        (True, True, Bars),
+        (True, None, Bars, True),
+        (True, False, Display, False),
+        (False, None, Display, False),
+        (False, True, Display, True),
+        (True, True, Bars, True),
     ],
 )
-def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind):
+def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind, is_shown):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", stream := Terminal() if terminal else io.StringIO())
     show_two(display := make_display(wanted))
     assert type(display) is kind
-    assert [line + "\n" in stream.getvalue() for line in ("exact match 0.5", "b: done")] == 2 * [
-        kind is not Display
-    ]
+    for line in ("exact match 0.5", "b: done"):
+        assert (f"{line}\n" in stream.getvalue()) == is_shown
 
 
 def test_a_latex_table_escapes_what_latex_reads_as_a_command():

@@ -127,7 +127,7 @@ def test_the_generated_reference_has_every_command_option_and_part():
         for parameter in command.params:
             assert parameter.opts[-1] in section or parameter.param_type_name == "argument"
     parts = reference["parts"]()
-    for _, registry in seq2attn.parts.KINDS.values():
+    for registry in seq2attn.parts.KINDS.values():
         assert all(f"\n``{name}``\n" in parts for name in registry.names())
 
 

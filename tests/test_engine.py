@@ -511,7 +511,7 @@ return given_.map(({graph, ids}) => {
 def rules():
     asked = []
     for name, texts in RULED.items():
-        task = TASKS.load(name)()
+        task = TASKS.get(name).load()()
         ids = [task.source_vocabulary.encode(text) for text in texts]
         asked.append({"graph": answer_json(task), "ids": ids})
     return asked
@@ -519,7 +519,7 @@ def rules():
 
 def test_the_right_answer_is_the_tasks_own(told):
     for (name, texts), found in zip(RULED.items(), told["answers"], strict=True):
-        task = TASKS.load(name)()
+        task = TASKS.get(name).load()()
         answers = [task.target_vocabulary.decode(ids) for ids in found]
         assert answers == [task.answer(text).text for text in texts]
 

@@ -94,7 +94,7 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
-    task = task or TASKS.load("reverse")(alphabet="abcdef", max_length=4)
+    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
     predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
@@ -146,7 +146,7 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 @with_and_without_eos
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
-    task = TASKS.load("reverse")
+    task = TASKS.get("reverse").load()
     result = evaluate(
         Predictor(model, task(alphabet="abcdef"), source_eos, CPU),
         (2,),
@@ -243,9 +243,9 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
     drawn = []
-    examples = TASKS.load("reverse").examples
+    examples = TASKS.get("reverse").load().examples
     monkeypatch.setattr(
-        TASKS.load("reverse"),
+        TASKS.get("reverse").load(),
         "examples",
         lambda *args: drawn.append(args[2]) or examples(*args),
     )
@@ -388,7 +388,7 @@ def test_entropy():
 
 def test_how_many_strings_are_decoded_together():
     model = build_model(make_config("model.hidden=8"))
-    recurrent = Predictor(model, TASKS.load("reverse")(), source_eos=True, device=CPU)
+    recurrent = Predictor(model, TASKS.get("reverse").load()(), source_eos=True, device=CPU)
     assert [recurrent.rows_at_once(length) for length in (9, 64, 400, 10**6)] == [1024, 1024, 26, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(400) == 5
 

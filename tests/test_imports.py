@@ -15,7 +15,6 @@ import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
 LAYERS = """
-text
 errors
 display
 files, registry, torch_private
@@ -33,11 +32,11 @@ cli, fixtures
 LAYER = {}  # room -> the number of its layer
 for number, line in enumerate(LAYERS.split("\n")):
     LAYER |= dict.fromkeys(line.split(", ") if line else [], number)
-REACH = {"runs": 81, "evaluate": 93}  # the most modules that a command leads to
+REACH = {"runs": 80, "evaluate": 92}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "files text errors registry parts config cli comparison display findings "
+    "files errors registry parts config cli comparison display findings "
     "doctor.processes results.statistics results.answers runs.create "
     "runs.records runs.run plotting.cells"
 ).split()
@@ -165,7 +164,7 @@ def test_there_are_no_import_cycles():
 def test_the_doctor_could_be_a_distribution_of_its_own():
     names = {name for name in trees() if f"{name}.".startswith("seq2attn.doctor.")}
     used = set().union(*(edges_of()[name] & trees().keys() for name in names)) - names
-    assert {room(name) for name in used} == {"errors", "findings", "text"}
+    assert {room(name) for name in used} == {"errors", "findings"}
     others = set().union(*(edges_of()[name] - trees().keys() for name in names))
     assert {name.partition(".")[0] for name in others} - sys.stdlib_module_names == {"torch"}
 

@@ -29,7 +29,7 @@ WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the sy
 
 
 def trained(model):
-    task = TASKS.load("reverse")(alphabet="abcde", max_length=4)
+    task = TASKS.get("reverse").load()(alphabet="abcde", max_length=4)
     return TrainedModel(None, None, Predictor(model, task, False, torch.device("cpu")), "none", 0)
 
 

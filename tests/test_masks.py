@@ -11,7 +11,7 @@ from seq2attn.parts import NORMALISERS
 
 @pytest.mark.parametrize("name, power", [("sparsemax", 0), ("entmax15", 0.5)])
 def test_low_scores_have_neither_weights_nor_gradients(name, power):
-    normalise = NORMALISERS.load(name)()
+    normalise = NORMALISERS.get(name).load()()
     every = torch.tensor(True)
     scores = torch.randn(50, generator=torch.Generator().manual_seed(0)).double() / 4
     weights = normalise(scores, every)
@@ -28,7 +28,7 @@ def test_low_scores_have_neither_weights_nor_gradients(name, power):
 def weights_and_slopes(name, scores, valid):
     """The weights, and the gradients of the first ones."""
     scores = torch.tensor(scores, requires_grad=True)
-    weights = NORMALISERS.load(name)()(scores, torch.tensor(valid))
+    weights = NORMALISERS.get(name).load()()(scores, torch.tensor(valid))
     weights[:, 0].sum().backward()
     return weights.detach(), scores.grad
 

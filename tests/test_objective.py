@@ -25,7 +25,7 @@ def make_weights(batch, width):
 
 
 def loss_of(decoded, batch, name, **options):
-    return float(LOSSES.make(LOSSES.choose(name, **options)).forward(decoded, batch))
+    return float(LOSSES.choose(name, **options).make().forward(decoded, batch))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -319,7 +319,7 @@ class Upper(Reverse):
     config = check_config(
         {"task": "upper", "model": {"decoder": "odd"}, "evaluation": {"lengths": [2]}}
     )
-    assert "'odd' needs one vocabulary, but the sources of task" in untrained(config)[0]
+    assert "'odd' needs one vocabulary, but the sources use a b" in untrained(config)[0]
 
 
 def test_docstring_and_limits_describe_the_options(plugin):

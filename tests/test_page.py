@@ -355,7 +355,7 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 
 @pytest.mark.slow
 def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
-    task = TASKS.load("reverse")()
+    task = TASKS.get("reverse").load()()
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)

@@ -5,6 +5,7 @@ with its line.
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from inline import ROOT
 
 import seq2attn
 from seq2attn.model.histories import AttentionStep
-from seq2attn.parts import EXTENSIBLE, HISTORIES
-from seq2attn.plugins import load_plugins
+from seq2attn.parts import EXTENSIBLE, HISTORIES, SCORES
+from seq2attn.plugins import load_plugin, load_plugins
 
 pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
 PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
@@ -125,7 +126,7 @@ def test_the_plugin_of_the_examples_keeps_the_contract(cli):
 
 def test_walk_tells_the_context_once_how_often_its_keys_were_read():
     load_plugins([ROOT / "examples/walking.py"])
-    walk = HISTORIES.make(HISTORIES.choose("walk"), 4, 4, 4)
+    walk = HISTORIES.choose("walk").make(4, 4, 4)
     past = torch.tensor(
         [[[0.2, 0.8, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]]]
     )  # last, total, before
@@ -233,12 +234,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
         (
             "factor: float = 1.0",
             "factor: float",
-            "plugin mine.py:5: score 'mine': option 'factor' of Mine has no default",
-        ),
-        (
-            "super().__init__(query_width, key_width)",
-            "self.w = nn.Linear(1, 1)",
-            "mine.py:8: score 'mine' cannot be made: AttributeError: cannot assign module before",
+            "plugin mine.py:5: score 'mine': Mine cannot be made: missing a required argument: 'f",
         ),
         (
             "(Score):",
@@ -272,6 +268,23 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
     assert f"error: {message}" in cli("check --plugin mine.py").refusal
+
+
+def test_parts_may_be_in_a_module_that_the_file_imports(tmp_path, monkeypatch, own_scores):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_own_scores.py").write_text(SCORE)
+    (tmp_path / "all.py").write_text("import my_own_scores\n")
+    assert [cls.__name__ for cls in load_plugin(tmp_path / "all.py")] == ["Mine"]
+    assert load_plugin(tmp_path / "all.py") == []  # as by a second call of `train`
+    monkeypatch.delitem(sys.modules, "my_own_scores")
+
+
+def test_an_exception_of_a_constructor_is_told_with_its_line(cli, tmp_path):
+    code = SCORE.replace("super().__init__(query_width, key_width)", "self.w = nn.Linear(1, 1)")
+    (tmp_path / "mine.py").write_text(code)
+    done = cli("check --plugin mine.py")
+    assert done.err.startswith("error: mine.py:8: AttributeError: cannot assign module before")
+    assert done.code == 1
 
 
 @pytest.mark.parametrize(
@@ -327,13 +340,13 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     assert "made before mine.py was changed" in cli(grid).err
 
 
-def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
+def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(SCORE)
     (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}}\n")
     overrides = TINY.split()
-    run = seq2attn.train("tiny.yaml", overrides, plugins=["mine.py"], device="cpu")
-    for registry in EXTENSIBLE:
-        registry.forget("seq2attn_plugin_mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(SCORES, "_entries", dict(SCORES._entries))
+        run = seq2attn.train("tiny.yaml", overrides, plugins=["mine.py"], device="cpu")
     with pytest.raises(seq2attn.Seq2AttnError, match=r"made with --plugin mine\.py"):
         seq2attn.load(run)
     for words in ("eval", "predict ab --run", "train --resume", "inspect"):

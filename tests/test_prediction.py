@@ -25,7 +25,9 @@ def scripted(answer):
 
 
 def make_predictor(model, task="reverse", *, source_eos=False):
-    return Predictor(model, TASKS.load(task)(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
+    return Predictor(
+        model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU
+    )
 
 
 def test_greedy_decoding_by_hand():

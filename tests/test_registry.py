@@ -7,15 +7,18 @@ import seq2attn
 from seq2attn import parts
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError
-from seq2attn.parts import KINDS, SCORES, register, signature_options
+from seq2attn.parts import KINDS, SCORES, options, register, signature_options
 from seq2attn.plugins import load_plugin
-from seq2attn.registry import Entry, Registry, options
+from seq2attn.registry import Entry, Registry
 
 # ---- registry ----
 
 
 def fruit():
-    return Registry("fruit", [Entry("pear", "", synonyms=("nashi", "birne")), Entry("fig", "")])
+    registry = Registry("fruit", "fruit")
+    registry.add(Entry("pear", synonyms=("nashi", "birne")))
+    registry.add(Entry("fig"))
+    return registry
 
 
 def test_an_entry_is_found_by_name_and_synonym():
@@ -78,7 +81,7 @@ def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
         def __init__(self, a: "NotImported", b=2, c: "int | None" = None):  # noqa: F821
             pass
 
-    assert declared(options(**signature_options(Mine))) == {
+    assert declared(options(signature_options(Mine))) == {
         "c": ({"integer"}, 1),
         "d": ({"number"}, 0.5),
         "e": ({"boolean"}, True),
@@ -128,14 +131,14 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert entry.summary == "My own."
     assert entry.load() == Mine
     assert dict(registry.choose("own")) == {"name": "mine", "size": 3}
-    assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
-    key = next(key for key, one in KINDS.values() if one is registry)
+    assert registry.choose("mine", size=4).make("a", 2).made_with == (("a", 2), 4)
+    key = registry.config_key
     assert not told(f"{key}.size=5", f"{key}=mine")
     assert f"{key}.size (--set '{key}.size=x'): should be a whole number" in told(
         f"{key}=mine", f"{key}.size=x"
     )
-    with refused(f": {registry.kind} 'mine' cannot be made: ValueError: boom"):
-        registry.make(registry.choose("mine"))
+    with pytest.raises(ValueError, match="boom"):
+        registry.choose("mine").make()
 
 
 def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
@@ -148,15 +151,13 @@ def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
 # ---- the parts that there are ----
 
 
-@pytest.mark.parametrize(
-    "registry", [one for _, one in KINDS.values()], ids=lambda registry: registry.kind
-)
+@pytest.mark.parametrize("registry", KINDS.values(), ids=lambda registry: registry.kind)
 def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
     for entry in registry:
         assert entry.formula
         assert entry.name == entry.name.lower()
         if entry.implementation is not None and not entry.files:
-            assert declared(entry.options) == declared(options(**signature_options(entry.load())))
+            assert declared(entry.options) == declared(options(signature_options(entry.load())))
 
 
 @pytest.mark.parametrize("task", ["reverse", "duplicate", "recopy", "dedupe"])
@@ -167,7 +168,8 @@ def test_the_longest_string_of_training_is_the_longest_that_can_be_measured(task
 
 
 def test_every_listed_name_is_accepted_by_its_key():
-    for key, registry in KINDS.values():
+    for registry in KINDS.values():
+        key = registry.config_key
         assert "unknown" in told(f"{key}=no-such-name")
         for name in (name for entry in registry for name in (entry.name, *entry.synonyms)):
             assert "unknown" not in told(
@@ -203,6 +205,18 @@ def test_a_plugin_that_is_loaded_again_replaces_its_score(tmp_path, own_scores):
     assert SCORES.get("euclid").summary == "Nearer is worse."
 
 
+def test_a_class_that_a_notebook_defines_again_replaces_itself(own_scores):
+    for summary in ("First.", "Second."):
+
+        @register("mine")
+        class Mine(seq2attn.Score):
+            def forward(self, query, keys): ...
+
+            __doc__ = summary
+
+    assert SCORES.get("mine").summary == "Second."
+
+
 def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
     @register("hungry")
     class Hungry(seq2attn.Score):
@@ -214,4 +228,4 @@ def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
         def forward(self, query, keys): ...
 
     with pytest.raises(MemoryError):
-        SCORES.make(SCORES.choose("hungry"), 2, 2)
+        SCORES.choose("hungry").make(2, 2)

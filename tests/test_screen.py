@@ -19,7 +19,7 @@ from inline import Terminal, call_main, exit_code
 from rich.text import Text
 
 from seq2attn.display import console
-from seq2attn.display.console import Bars, Lines
+from seq2attn.display.console import Bars, Display
 from seq2attn.display.table import Column, Table
 
 CONTROLS = "\x00-\t\x0b-\x1f\x7f-\x9f"  # all but the line feed
@@ -48,7 +48,7 @@ def printed_everywhere(text, monkeypatch):
     console.write_json({text: [text]})
     console.say(text)
     console.stdout().print(Text(text), text)
-    Lines().say(text)
+    Display(console.stderr()).say(text)
     (
         table := Table(
             [Column(text), Column("n", right=True)], [(text, 1), ([text], 2)], text, [text]

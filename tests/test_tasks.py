@@ -40,7 +40,7 @@ dedupe 44444 4 0"""  # equal letters are sorted in their order
 def test_worked_examples(row):
     name, source, target, places = row.split()
     alignment = tuple(map(int, places))
-    task = TASKS.load(name)
+    task = TASKS.get(name).load()
     assert task().answer(source) == Solution(target, alignment)
     if name == "sort":  # by the order of the alphabet
         assert task(alphabet="cba").answer("abcab") == Solution("cbbaa", (2, 1, 4, 0, 3))
@@ -86,7 +86,7 @@ def test_pairs_of_texts_as_examples():
 
 
 def test_sources_of_dedupe_are_runs_of_1_3_or_5():
-    task = TASKS.load("dedupe")()
+    task = TASKS.get("dedupe").load()()
     runs = []
     for source, _ in drawn(task, 300, 40):
         runs += [len(list(run)) for _, run in itertools.groupby(source)][:-1]
@@ -96,7 +96,7 @@ def test_sources_of_dedupe_are_runs_of_1_3_or_5():
 
 
 def test_sums_are_written_from_their_last_digit():
-    task = TASKS.load("addition")(min_digits=2, max_digits=4)
+    task = TASKS.get("addition").load()(min_digits=2, max_digits=4)
     assert task.answer("21+93") == Solution("15")  # 12 + 39
     assert task.answer("9+1") == Solution("01")
     assert task.answer("1" * 4000 + "+" + "8" * 4000) == Solution("9" * 4000)
@@ -114,7 +114,7 @@ def test_sums_are_written_from_their_last_digit():
 
 def test_the_share_of_strings_that_training_has_drawn():
     """Of strings of 1 to 4 letters of "abcde", drawn 60 times by 400 others."""
-    task = TASKS.load("reverse")(alphabet="abcde", min_length=1, max_length=4)
+    task = TASKS.get("reverse").load()(alphabet="abcde", min_length=1, max_length=4)
     counts = dict.fromkeys((1, 2, 3, 4), 0)
     for seed in range(60):
         for string in {source for source, _ in drawn(task, 400, seed=seed)}:
@@ -122,7 +122,7 @@ def test_the_share_of_strings_that_training_has_drawn():
     for length, count in counts.items():
         assert task.share_drawn(length, 400) == pytest.approx(count / 60 / 5**length, abs=0.01)
     assert task.share_drawn(5, 400) == 0
-    assert TASKS.load("dates")().share_drawn(10, 400) is None
+    assert TASKS.get("dates").load()().share_drawn(10, 400) is None
 
 
 def test_eval_says_which_strings_training_has_drawn(cli, runs_copy):

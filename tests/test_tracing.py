@@ -127,7 +127,7 @@ def test_a_training_step_that_the_page_lacks(odd, setting, reason):
 
 
 def test_a_page_has_no_rule_that_it_cannot_run(monkeypatch):
-    assert page.answer_json(TASKS.load("reverse")())
+    assert page.answer_json(TASKS.get("reverse").load()())
     known = graphs.operations()
     monkeypatch.setattr(graphs, "operations", lambda: known - {"gather"})
-    assert page.answer_json(TASKS.load("reverse")()) is None
+    assert page.answer_json(TASKS.get("reverse").load()()) is None

@@ -58,8 +58,11 @@ def described(text: str) -> str:
 def parts() -> str:
     """Return a section for each kind of part: names, formulas, options, sources."""
     sections = []
-    for kind, (key, registry) in KINDS.items():
-        sections += [heading(kind.replace("-", " ").capitalize()), f"Key: {literal(key)}"]
+    for kind, registry in KINDS.items():
+        sections += [
+            heading(kind.replace("-", " ").capitalize()),
+            f"Key: {literal(registry.config_key)}",
+        ]
         for entry in registry:
             source = f" ({entry.source})" if entry.source else ""
             lines = [marked(entry.summary + source)]

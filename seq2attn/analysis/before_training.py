@@ -40,7 +40,7 @@ def seeded_score(name: str, width: int, seed: int) -> Score:
     """Return a score for queries and keys of this width, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return SCORES.make(SCORES.choose(name), width, width)
+        return SCORES.choose(name).make(width, width)
 
 
 @torch.no_grad()

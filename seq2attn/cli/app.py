@@ -16,18 +16,9 @@ from pydantic import ValidationError
 from typer.core import TyperCommand
 
 from seq2attn import __version__
-from seq2attn.cli import (
-    analyze,
-    check,
-    configs,
-    evaluate,
-    pages,
-    predict,
-    runs,
-)
+from seq2attn.cli import analyze, check, configs, evaluate, pages, predict, runs
 from seq2attn.display.console import escape_streams, print_error, say
-from seq2attn.errors import Seq2AttnError, memory_error
-from seq2attn.text import sentence
+from seq2attn.errors import Seq2AttnError, memory_error, sentence
 
 # ---- what commands are made of ----
 

@@ -7,13 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn.cli.options import (
-    AsJson,
-    LoadedPlugins,
-    Overrides,
-    RunsDir,
-    argument,
-)
+from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument
 from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
@@ -58,17 +52,17 @@ def list_names(
     """
     if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
-        rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
+        rows = [(name, ", ".join(registry.names())) for name, registry in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    key, registry = KINDS[kind]
+    registry = KINDS[kind]
     records = []
     for entry in registry:
         _, *options = entry.options.model_fields  # the first is the part's name
         records.append({**vars(entry), "kind": kind, "options": options})
-    Table.of_records(records, COLUMNS, f"{kind}  ({key})").show(as_json)
+    Table.of_records(records, COLUMNS, f"{kind}  ({registry.config_key})").show(as_json)
 
 
 def config(
@@ -82,12 +76,7 @@ def config(
 
       seq2attn config pairs/small > mine.yaml
     """
-    from seq2attn.config.yaml_files import (
-        find_config,
-        read_file,
-        shipped_folder,
-        shipped_names,
-    )
+    from seq2attn.config.yaml_files import find_config, read_file, shipped_folder, shipped_names
 
     if name is not None:
         file = find_config(name)

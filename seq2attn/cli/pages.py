@@ -25,9 +25,8 @@ from seq2attn.cli.options import (
     save_figure,
     write_output,
 )
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.runs.run import DEFAULT_ROOT
-from seq2attn.text import first_of, quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 
@@ -211,7 +210,7 @@ def accuracy(
     # where results are from, in words: an `eval`, or a step of training
     sources = dict.fromkeys(source for source, _ in found.values())
     results = {name: evaluation for name, (_, evaluation) in found.items()}
-    title = f"{first_of(list(results))}: {', '.join(sources)}"
+    title = f"{first_of(results)}: {', '.join(sources)}"
     save_figure(accuracy_figure(results, scores, title), file)
 
 

@@ -22,16 +22,8 @@ from seq2attn.cli.options import (
     option,
     save_figure,
 )
-from seq2attn.display.console import (
-    on_terminal,
-    print_error,
-    printable,
-    say,
-    stdout,
-    write_json,
-)
-from seq2attn.errors import Seq2AttnError
-from seq2attn.text import MAX_NAMES, first_of, quoted
+from seq2attn.display.console import on_terminal, print_error, printable, say, stdout, write_json
+from seq2attn.errors import MAX_NAMES, Seq2AttnError, first_of, quoted
 
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer

@@ -32,7 +32,7 @@ from seq2attn.data.pairs import (
 from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError, unknown
+from seq2attn.errors import Seq2AttnError, left_out_notes, unknown
 from seq2attn.runs.records import MAX_THREADS
 from seq2attn.runs.run import (
     DEFAULT_ROOT,
@@ -44,7 +44,6 @@ from seq2attn.runs.run import (
     runs_dir_option,
     state_of,
 )
-from seq2attn.text import left_out_notes
 
 # ---- split ----
 

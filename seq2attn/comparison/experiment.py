@@ -15,12 +15,11 @@ from seq2attn.comparison.loops import Loop, Train, read_loops
 from seq2attn.config import Config, Overrides, Values, override_list, place_of, problems_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, quoted
 from seq2attn.registry import Section
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.run import check_name
-from seq2attn.text import quoted
 
 CONFIG = "config"  # the axis of several base configs
 TRAIN = "train"  # the axis of several training loops of the user's own

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from seq2attn.errors import Seq2AttnError
-from seq2attn.text import error_text, quoted, short_path
+from seq2attn.errors import Seq2AttnError, error_text, quoted, short_path
 
 Train = Callable[[Any], object]
 """a function that trains the `NewModel` it is given"""

@@ -25,13 +25,12 @@ from seq2attn.comparison.experiment import (
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Values, flat_values, load_config, override_list, place_of
 from seq2attn.config.schema import PARTS
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, first_of, short_path
 from seq2attn.files import write_atomically
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import LONGEST_NAME, package_checksum, run_word
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
-from seq2attn.text import first_of, short_path
 
 UNLABELLED = (
     CONFIG,

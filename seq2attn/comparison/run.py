@@ -32,10 +32,9 @@ from seq2attn.comparison.trial import (
     worker_context,
 )
 from seq2attn.display.console import Display, escape_streams, make_display
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.runs.create import available_cores, choose_device
 from seq2attn.runs.run import is_training
-from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds

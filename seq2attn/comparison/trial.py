@@ -19,7 +19,7 @@ from typing import Any
 from seq2attn import __version__
 from seq2attn.comparison.loops import Loop
 from seq2attn.config import Config, Values, check_config
-from seq2attn.errors import Seq2AttnError, memory_error
+from seq2attn.errors import Seq2AttnError, error_text, memory_error
 from seq2attn.files import writing
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation
@@ -38,7 +38,6 @@ from seq2attn.runs.run import (
     save_evaluation,
     training_lock,
 )
-from seq2attn.text import error_text
 
 STOP = b"stop"
 STOP_SECONDS = 0.5  # between two looks at the marker during training

@@ -26,8 +26,7 @@ from seq2attn.config.schema import (
     all_keys,
 )
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.text import quoted
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError, quoted, sentence
 
 __all__ = [
     "Config", "RecurrentConfig", "TrainingConfig", "TransformerConfig", "check_config",
@@ -293,7 +292,7 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
 
 def problems_of(error: ValidationError) -> list[Problem]:
     """Return a problem for each error that pydantic found in a `Section`, under its dotted key."""
-    return [Problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
+    return [Problem(".".join(map(str, one["loc"])), sentence(one)) for one in error.errors()]
 
 
 def _elsewhere(problems: Sequence[Problem]) -> list[Problem]:

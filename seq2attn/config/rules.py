@@ -4,16 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
-from seq2attn.parts import (
-    DECODERS,
-    ENCODERS,
-    HISTORIES,
-    LETTERS,
-    LOSSES,
-    NORMALISERS,
-    SCORES,
-    TASKS,
-)
+from seq2attn.parts import LETTERS, NORMALISERS, SCORES
 
 COLUMNS = ("source_column", "target_column", "features_column")
 _SCORE = "model.attention.score"
@@ -22,7 +13,7 @@ _SCORE = "model.attention.score"
 def combination_problems(config: Config) -> Iterator[Problem]:
     """Yield a problem for every combination that cannot work, under the key to change."""
     model = config.model
-    yield from _files(config) if TASKS.get(config.task.name).files else _lengths(config)
+    yield from _files(config) if config.task.entry.files else _lengths(config)
     yield from _training(config)
     if isinstance(model, TransformerConfig):
         yield from _heads("model", model.hidden, model.heads)
@@ -30,7 +21,7 @@ def combination_problems(config: Config) -> Iterator[Problem]:
     else:
         yield from _heads("model.attention", model.hidden, model.attention.heads)
         yield from _recurrent(model)
-        if not ENCODERS.get(model.encoder.name).is_recurrent:
+        if not model.encoder.entry.is_recurrent:
             yield from _encoder(config, model)
         if config.score_name == "none":
             yield from _no_attention(config, model)
@@ -160,8 +151,7 @@ def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
     width, and a normaliser that has no effect, since the history makes the weights.
     """
     attention = model.attention
-    score = SCORES.get(attention.score.name)
-    history = HISTORIES.get(attention.history.name)
+    score, history = attention.score.entry, attention.history.entry
     # (several heads project query and keys to one width)
     if score.equal_widths and model.bidirectional and attention.heads == 1:
         others = [entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"]
@@ -200,11 +190,11 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         # (an option of attention that is left at its default is not a mistake)
         if name != "score" and getattr(model.attention, name) != field.default:
             reasons[f"model.attention.{name}"] = "has no effect"
-    if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):
+    if any(loss.entry.needs_attention for loss in config.training.losses):
         reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
         reasons["training.decoder_reset"] = "destroys all that is known of the source"
-    if DECODERS.get(model.decoder.name).needs_attention:
+    if model.decoder.entry.needs_attention:
         reasons["model.decoder"] = "cannot work"
     if model.initial_state.name == "zeros":
         reasons["model.initial_state"] = "leaves the decoder no way to see the source"

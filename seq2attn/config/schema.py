@@ -22,9 +22,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from seq2attn import parts
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.registry import Options, Registry, Section, composed
-from seq2attn.text import quoted
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -174,14 +173,9 @@ class TransformerConfig(ModelConfig):
     dropped in training"""
 
 
-ARCHITECTURES = Registry(
-    "architecture",
-    [
-        replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig),
-        replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig),
-    ],
-    key="architecture",
-)
+ARCHITECTURES = Registry("architecture", "model", key="architecture")
+ARCHITECTURES.add(replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig))
+ARCHITECTURES.add(replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig))
 
 
 class TrainingConfig(Section):
@@ -291,7 +285,7 @@ class Config(Section):
     @property
     def data_files(self) -> dict[str, str]:
         """The path of each data file that the task names, by its option."""
-        files = parts.TASKS.get(self.task.name).files
+        files = self.task.entry.files
         return {name: path for name, path in self.task if name in files and path is not None}
 
 
@@ -304,7 +298,8 @@ def all_keys(
     section: the model whose keys these are. prefix: what comes before them, such as `model.`.
     """
     for name, field in section.model_fields.items():
-        key, registry = prefix + name, registry_of(field)
+        key = prefix + name
+        registry = next((value for value in field.metadata if isinstance(value, Registry)), None)
         if registry is not None:  # the value chooses one of several sections
             # The value at the key of a part is its name. The model's architecture is not a part: it
             # is chosen by a key of its own, `model.architecture`.
@@ -318,12 +313,5 @@ def all_keys(
             yield key, field
 
 
-def registry_of(field: FieldInfo) -> Registry | None:
-    """Return the parts among which the value of a key chooses."""
-    return next((value for value in field.metadata if isinstance(value, Registry)), None)
-
-
-PARTS: dict[str, Registry] = {
-    key: registry for key, field in all_keys() if (registry := registry_of(field)) is not None
-}
+PARTS = {registry.config_key: registry for registry in (*parts.EXTENSIBLE, parts.SCHEDULES)}
 """the keys that choose a part"""

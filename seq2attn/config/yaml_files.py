@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.files import open_plain
-from seq2attn.text import first_of, quoted
 
 MAX_LEVELS = 20  # of nested values
 LARGEST = 200_000  # bytes; PyYAML takes seconds for more

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
-from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import make_subject, scores_of
 from seq2attn.contract.tasks import (
@@ -27,14 +26,13 @@ from seq2attn.contract.tasks import (
     loss_of,
 )
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError, error_text, is_out_of_memory, line_of
 from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.interface import Loss
 from seq2attn.model.scores import Score
-from seq2attn.parts import SCORES
+from seq2attn.parts import EXTENSIBLE, SCORES
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
-from seq2attn.text import error_text, line_of
 
 MODELS: tuple[dict[str, Any], ...] = (
     {"bidirectional": True, "attention": {"score": "general"}},
@@ -71,10 +69,9 @@ def check_part(kind: str, name: str) -> dict[str, str]:
 
     What a part raises while it is made is raised.
     """
-    # the config key at which a part of this kind is chosen
-    (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
-    registry = PARTS[key]
-    part, entry = registry.load(name), registry.get(name)  # its class, and what is said of it
+    (registry,) = [one for one in EXTENSIBLE if one.kind == kind]
+    entry = registry.get(name)
+    part = entry.load()  # its class
     # The first of `MODELS` is bidirectional, so that its keys are wider than its queries. A part
     # that does not take such keys, or an encoder without directions, gets the usual settings there.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
@@ -90,9 +87,9 @@ def check_part(kind: str, name: str) -> dict[str, str]:
         """
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}}
-        config = check_config(values, {key: {"name": name, **changed}})
+        config = check_config(values, {registry.config_key: {"name": name, **changed}})
         if kind == "loss":
-            return registry.make(config.training.losses[0])  # the schema makes a list of one
+            return config.training.losses[0].make()  # the schema makes a list of one
         task = build_task(config)
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
@@ -245,7 +242,7 @@ class KnownScore:
     def make(self, query_width: int, key_width: int, size: int | None = None) -> Score | None:
         """Return the score, with this number of components; None if it scores nothing."""
         options = dict.fromkeys(self.sizes, size) if size else {}
-        return SCORES.make(SCORES.choose(self.name, **options), query_width, key_width)
+        return SCORES.choose(self.name, **options).make(query_width, key_width)
 
 
 def known_scores() -> list[KnownScore]:
@@ -269,7 +266,7 @@ def scored(name: str) -> tuple[Any, ...]:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         query, keys = torch.randn(8, 2, 12), torch.randn(8, 5, 12)
-        score = SCORES.make(SCORES.choose(name), 12, 12)
+        score = SCORES.choose(name).make(12, 12)
         for parameter, tensor in score.named_parameters():
             if parameter.endswith("bias"):
                 tensor.zero_()

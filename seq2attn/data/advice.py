@@ -13,7 +13,7 @@ from typing import Any
 from seq2attn.data.columns import choose, find_columns, share_of
 from seq2attn.data.format import COLUMN_KEYS, Format, PairFile, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
-from seq2attn.text import first_of, quoted
+from seq2attn.errors import first_of, quoted
 
 BAD = 0.02  # share of malformed lines that may be left out
 MOST_COLUMNS = 40  # in one message
@@ -125,7 +125,7 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     if not {"source_column", "target_column"} <= wanted.keys():
         chosen = choose(columns)
         if not chosen:
-            return _told(kind, f"{CHOOSE}: {first_of(list(map(str, columns)), MOST_COLUMNS)}"), []
+            return _told(kind, f"{CHOOSE}: {first_of(columns, MOST_COLUMNS)}"), []
         # (there may be no features)
         wanted = {key: column.key for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
     is_by_name = any(isinstance(column, str) for column in wanted.values())

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.registry import composed
-from seq2attn.text import first_of, quoted
 
 BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
 COLUMN_KEYS = ("source_column", "target_column", "features_column")  # of a `Format`
@@ -291,5 +290,5 @@ def column_number(name: str, names: Texts, what: str) -> int:
     names = [composed(other) for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
-    found, header = names.count(name), first_of(list(map(quoted, names)))
+    found, header = names.count(name), first_of(map(quoted, names))
     raise Seq2AttnError(f"{what}: {quoted(name)} names {found} columns; the header has {header}")

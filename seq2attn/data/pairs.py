@@ -13,9 +13,8 @@ from typing import Any
 from seq2attn.data.advice import examine
 from seq2attn.data.format import VARIANT, Format, PairFile, column_number
 from seq2attn.data.vocabulary import FEATURES
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.files import MAX_BYTES, open_plain
-from seq2attn.text import first_of, quoted
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
 MOST_COLUMNS = 5  # that are compared beside source and target
@@ -73,7 +72,7 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
     for problem, numbers in list(kinds.items())[:MOST_LISTED]:
         where = f"line {numbers[0]}"
         if len(numbers) > 1:
-            where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
+            where = f"{len(numbers):,} lines ({first_of(numbers)})"
         message += f"\n  {where}: {problem}: {quoted(lines[numbers[0] - 1])}"
     return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
 

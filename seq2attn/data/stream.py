@@ -12,14 +12,7 @@ from functools import cached_property
 
 import torch
 
-from seq2attn.data.batches import (
-    Batch,
-    EncodedPair,
-    drop_words,
-    generator,
-    make_batch,
-    pad_pairs,
-)
+from seq2attn.data.batches import Batch, EncodedPair, drop_words, generator, make_batch, pad_pairs
 from seq2attn.data.tasks import Task
 
 BLOCK = 4096  # strings drawn together at most

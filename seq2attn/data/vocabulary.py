@@ -5,9 +5,8 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, character_name, first_of, is_visible, quoted
 from seq2attn.registry import composed
-from seq2attn.text import character_name, first_of, is_visible, quoted
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")
@@ -83,7 +82,7 @@ class Vocabulary:
             if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
                 raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
         elif unseen := self.unseen(text):
-            names = first_of(list(map(character_name, unseen)))
+            names = first_of(map(character_name, unseen))
             raise Seq2AttnError(
                 f"{quoted(text)} has symbols the model never saw: {names}; "
                 f"its alphabet is {abridged(self.symbols)}"

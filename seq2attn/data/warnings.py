@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from seq2attn.data.columns import NAME, is_name, is_segmented, parts_of
 from seq2attn.data.format import Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES
-from seq2attn.text import character_name, first_of, quoted
+from seq2attn.errors import character_name, first_of, quoted
 
 Symptom = tuple[str, str, float, str, dict[str, Any]]
 """which texts, sources or targets; what an odd text matches as a whole; the share of the texts that
@@ -139,6 +139,6 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
         symbols = {symbol for pair in pairs for symbol in vocabulary.symbols_of(pair[side])}
         unseen = [set(vocabulary.symbols_of(pair[side])) - symbols for pair in dev]
         if count := sum(map(bool, unseen)):
-            lacking = first_of(list(map(character_name, sorted(set().union(*unseen)))))
+            lacking = first_of(map(character_name, sorted(set().union(*unseen))))
             text = f"warning: {count:,} of {len(dev):,} dev {('sources', 'targets')[side]} have"
             yield f"{text} symbols that the training file lacks: {lacking}"

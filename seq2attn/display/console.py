@@ -68,9 +68,9 @@ def escape_streams() -> None:
     """Escape all that this process writes to standard error, and to standard output if that is a
     terminal.
     """
-    if sys.stdout is not None and on_terminal():
+    if sys.stdout and on_terminal():
         sys.stdout = Screen(sys.stdout)
-    if sys.stderr is not None:
+    if sys.stderr:
         sys.stderr = Screen(sys.stderr)
 
 
@@ -195,25 +195,47 @@ class _Messages:
 
 
 class Display(AbstractContextManager["Display"]):
-    """A display that shows nothing; the others derive from it.
+    """Lines: one for each evaluation and each end; every few seconds one about the steps of all
+    trials, if there is anything new.
 
-    Trials are told apart by their names; that of a training alone is empty. As a context manager, a
-    display clears its bars from the screen at the end.
+    Trials are told apart by their names; that of a training alone is empty.
     """
 
-    def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        """Begin a trial of `total` steps; None: their number is not known."""
+    def __init__(self, console: Console | None = None) -> None:
+        """Make a display; `console`: where it shows the lines; None: nowhere."""
+        self._console = console
+        self._last_time = time.monotonic()
+        self._last_line = ""
+        self._running: dict[str, str] = {}  # trial -> its text
 
-    def step(self, trial: str, step: float, text: str = "") -> None:
-        """Show that the trial has done `step` steps. Called often."""
+    def begin(self, trial: str, total: int, text: str = "") -> None:
+        """Begin a trial of `total` steps."""
+        self._running[trial] = text
+
+    def step(self, trial: str, step: float, text: str) -> None:
+        """Keep the trial's text, which says that it has done `step` steps. If the last line is
+        `QUIET_SECONDS` ago, show one with the texts of all trials that are running, unless nothing
+        has changed since. Called often.
+        """
+        self._running[trial] = text
+        if time.monotonic() - self._last_time < QUIET_SECONDS:
+            return
+        self._last_time = time.monotonic()
+        line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
+        if line != self._last_line:
+            self._last_line = line
+            self.say(line)
 
     def end(self, trial: str, text: str = "") -> None:
         """End a trial."""
+        self._running.pop(trial, None)
         if text:
             self.say(_named(trial, text))
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
+        if self._console:
+            say(text, self._console)
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -234,52 +256,19 @@ def make_display(wanted: bool | None = True) -> Display:
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
     in_notebook = "ipykernel" in sys.modules
-    return Lines() if wanted or in_notebook else Display()
-
-
-class Lines(Display):
-    """A line for each evaluation and each end; every few seconds one about the steps of all trials,
-    if there is anything new.
-    """
-
-    def __init__(self) -> None:
-        self._last_time = time.monotonic()
-        self._last_line = ""
-        self._running: dict[str, str] = {}  # trial -> its text
-
-    def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        self._running[trial] = text
-
-    def step(self, trial: str, step: float, text: str = "") -> None:
-        """Keep the trial's text, which says the step, too. If the last line is `QUIET_SECONDS` ago,
-        print one with the texts of all trials that are running, unless nothing has changed since.
-        """
-        self._running[trial] = text
-        if time.monotonic() - self._last_time < QUIET_SECONDS:
-            return
-        self._last_time = time.monotonic()
-        line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
-        if line != self._last_line:
-            self._last_line = line
-            self.say(line)
-
-    def end(self, trial: str, text: str = "") -> None:
-        self._running.pop(trial, None)
-        super().end(trial, text)
-
-    def say(self, text: str) -> None:
-        say(text)
+    return Display(console if wanted or in_notebook else None)
 
 
 class Bars(Display):
     """A bar with a text and the time left for each running trial; evaluations and ends scroll by
-    above them.
+    above them. At the end of a `with`, the bars are cleared from the screen.
     """
 
     def __init__(self, console: Console) -> None:
         """Make Rich's progress, which is shown from the first `step` on."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+        super().__init__(console)
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),  # as wide as the other columns allow
@@ -292,10 +281,10 @@ class Bars(Display):
         )
         self._bars: dict[str, Any] = {}  # trial -> Rich's number of its bar
 
-    def begin(self, trial: str, total: int | None, text: str = "") -> None:
+    def begin(self, trial: str, total: int, text: str = "") -> None:
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
 
-    def step(self, trial: str, step: float, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str) -> None:
         self._progress.start()  # the first time; later it does nothing
         self._progress.update(self._bars[trial], completed=step, text=text)
 
@@ -303,9 +292,6 @@ class Bars(Display):
         if trial in self._bars:
             self._progress.remove_task(self._bars.pop(trial))
         super().end(trial, text)
-
-    def say(self, text: str) -> None:
-        say(text, self._progress.console)
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()

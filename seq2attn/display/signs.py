@@ -5,60 +5,45 @@ the same in the terminal, figures, TensorBoard, the report and the page.
 import re
 import unicodedata
 from collections.abc import Collection
-from typing import NamedTuple
 
 from seq2attn.display.console import printable
 
-
-class Sign(NamedTuple):
-    """How a symbol is written, and what the key says."""
-
-    sign: str
-    ascii: str
-    """for a terminal that has no more"""
-    meaning: str
-
-
-SIGNS = {
-    "<eos>": Sign("⏎", "$", "<eos>"),
-    "<pad>": Sign("∅", "0", "padding"),
-    "<sos>": Sign("⊢", "^", "<sos>"),
-    " ": Sign("␣", "_", "space"),
-}
+SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
+PLAIN_SIGNS = {"<eos>": "$", "<pad>": "0", "<sos>": "^", " ": "_"}
+"""for a terminal that has no more than ASCII"""
+MEANINGS = {"<pad>": "padding", " ": "space"}
+"""what a key says of a symbol, if not the symbol itself"""
 CONJOINING = "^HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG)"
 DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 
 def sign(symbol: str, *, plain: bool = False) -> str:
     """Return a symbol as the label of a row or column of a map or a table: a sign for one that
-    would not be seen, such as a blank; control characters are escaped.
+    would not be seen, such as a blank; a Korean letter that would join its neighbours to a syllable
+    as the same letter that stands alone, which Unicode has, too; control characters are escaped.
 
     plain: True for signs in ASCII; it makes no difference to a symbol that has no sign.
     """
-    if symbol in SIGNS:
-        return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign
+    signs = PLAIN_SIGNS if plain else SIGNS
+    if symbol in signs:
+        return signs[symbol]
+    if len(symbol) != 1:
+        return printable(symbol)
     # a combining mark (of a category Mn, Mc or Me), such as an accent, is seen on a letter only
-    if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
+    if unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
-    return printable(_letter(symbol))
-
-
-def _letter(symbol: str) -> str:
-    """Return a Korean letter that would join its neighbours to a syllable as the same letter that
-    stands alone, which Unicode has, too; other symbols as they are.
-    """
-    name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
     try:  # the name of any other symbol stays, and so it is found itself
-        return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
-    except KeyError:  # it has no name, or there is no such letter
-        return symbol
+        name = re.sub(CONJOINING, "HANGUL LETTER", unicodedata.name(symbol))
+        return printable(unicodedata.lookup(name))
+    except (ValueError, KeyError):  # it has no name, or there is no such letter
+        return printable(symbol)
 
 
 def explain_signs(symbols: Collection[str], *, plain: bool = False) -> list[str]:
     """Return `⏎ <eos>` and so on for those of the symbols that have a sign."""
     return [
-        f"{sign(symbol, plain=plain)} {row.meaning}"
-        for symbol, row in SIGNS.items()
+        f"{sign(symbol, plain=plain)} {MEANINGS.get(symbol, symbol)}"
+        for symbol in SIGNS
         if symbol in symbols
     ]
 
@@ -76,16 +61,17 @@ def isolate_direction(text: str) -> str:
 
 COLOUR_MAP = "cividis"  # in matplotlib, for the figures; readable with any kind of colour vision
 CIVIDIS = (  # the same at 0, 1/8, ..., 1, for all else (Nunez et al. 2018)
-    (0, 34, 78),
-    (26, 56, 111),
-    (67, 78, 108),
-    (97, 101, 111),
-    (125, 124, 120),
-    (155, 148, 118),
-    (188, 174, 108),
-    (222, 201, 88),
-    (254, 232, 56),
+    "#00224e",
+    "#1a386f",
+    "#434e6c",
+    "#61656f",
+    "#7d7c78",
+    "#9b9476",
+    "#bcae6c",
+    "#dec958",
+    "#fee838",
 )
+WHITE = "#ffffff"
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
 SERIES_COLOURS = (  # of metrics, and of families of strings, which are no more than these
@@ -109,25 +95,23 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 }
 
 
-def weight_colour(weight: float) -> tuple[int, ...]:
-    """Return the colour of an attention weight: red, green and blue, each from 0 to 255. It is
-    interpolated between the colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside
-    has the colour of the nearer end.
+def weight_colour(weight: float) -> str:
+    """Return the colour of an attention weight, such as `#00224e`. It is interpolated between the
+    colours of `CIVIDIS`, which stand for 0, 1/8, ..., 1; a weight outside has the colour of the
+    nearer end.
     """
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
     below = min(int(position), len(CIVIDIS) - 2)
-    share = position - below
-    channels = zip(CIVIDIS[below], CIVIDIS[below + 1], strict=True)
-    return tuple(round(low + share * (high - low)) for low, high in channels)
+    return mixed(CIVIDIS[below], CIVIDIS[below + 1], position - below)
+
+
+def mixed(first: str, second: str, share: float) -> str:
+    """Mix two colours such as `#0072b2`: a share of 0 gives the first, 1 the second."""
+    channels = zip(bytes.fromhex(first[1:]), bytes.fromhex(second[1:]), strict=True)
+    return "#" + bytes(round(low + share * (high - low)) for low, high in channels).hex()
 
 
 def score_colour(name: str) -> str:
     """Return the colour of a score. That of a plug-in's score is derived from its name."""
     palette = list(SCORE_COLOURS.values())
     return SCORE_COLOURS.get(name, palette[sum(name.encode()) % len(palette)])
-
-
-def lighten(colour: str, share: float) -> str:
-    """Mix a colour such as `#0072b2` with white: 0 leaves it as it is, 1 gives white."""
-    channels = bytes.fromhex(colour[1:])
-    return "#" + bytes(round(value + share * (255 - value)) for value in channels).hex()

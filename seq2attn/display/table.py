@@ -148,29 +148,27 @@ class Table:
 
     # ---- for programs ----
 
-    def _flat(self) -> dict[str, list[Any]]:
-        """Return the cells of each column. A number with an interval takes three columns: `x`,
-        `x_low` and `x_high`.
+    def _flat(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the name and the cells of each column. A number with an interval takes three
+        columns: `x`, `x_low` and `x_high`.
         """
-        columns: dict[str, list[Any]] = {}
         # each column with its cells from all rows
         for column, *cells in zip(self.columns, *self.rows, strict=True):
-            columns[column.name] = [getattr(cell, "value", cell) for cell in cells]
+            yield column.name, [getattr(cell, "value", cell) for cell in cells]
             if any(hasattr(cell, "low") for cell in cells):
                 for end in ("low", "high"):
-                    columns[f"{column.name}_{end}"] = [getattr(cell, end, None) for cell in cells]
-        return columns
+                    yield f"{column.name}_{end}", [getattr(cell, end, None) for cell in cells]
 
     def tsv(self) -> Iterator[str]:
         """Return tab-separated lines under a header. Texts are printable, with backslashes and line
         ends escaped, too.
         """
-        columns = [[name, *map(_field, cells)] for name, cells in self._flat().items()]
+        columns = [[name, *map(_field, cells)] for name, cells in self._flat()]
         return map("\t".join, zip(*columns, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat dictionary for each row, for JSON and pandas."""
-        columns = self._flat()
+        columns = dict(self._flat())
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     # ---- for people ----
@@ -279,7 +277,6 @@ class Table:
         table = RichTable(
             title=Text(printable(self.title), "bold"),
             title_justify="left",
-            header_style="bold",
             box=box.SIMPLE_HEAD,
         )
         for texts in columns:

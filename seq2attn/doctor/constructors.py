@@ -9,8 +9,7 @@ from torch import nn
 
 from seq2attn.doctor.call import S
 from seq2attn.doctor.words import CONFIGS, GUESSES, required, words
-from seq2attn.errors import Seq2AttnError
-from seq2attn.text import error_text
+from seq2attn.errors import Seq2AttnError, error_text
 
 HEADS = 4
 EVEN = 32  # a width that common numbers of groups of channels divide

@@ -10,26 +10,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from seq2attn.doctor.call import (
-    B,
-    Call,
-    Inputs,
-    L,
-    S,
-    draw,
-    function_of,
-    module_of,
-)
+from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, module_of
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, docs_of, role_by_type
-from seq2attn.doctor.words import (
-    BATCH,
-    OF_TOKENS,
-    WORDS,
-    required,
-    role_of,
-    words,
-)
+from seq2attn.doctor.words import BATCH, OF_TOKENS, WORDS, required, role_of, words
 
 MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
 """words of a mask, or of lengths, that say what is padding"""

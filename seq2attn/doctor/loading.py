@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from seq2attn.errors import Seq2AttnError
-from seq2attn.text import error_text, quoted
+from seq2attn.errors import Seq2AttnError, error_text, quoted
 
 MODULE = "seq2attn_examined"
 MAIN = 'Remove it, or put it below `if __name__ == "__main__":`.'

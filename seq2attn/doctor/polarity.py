@@ -19,8 +19,8 @@ from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import Result, Subject, least_doubtful
 from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
+from seq2attn.errors import error_text
 from seq2attn.findings.engine import listed
-from seq2attn.text import error_text
 
 DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form with which the rule of padding has this finding: if no form holds, the one with the

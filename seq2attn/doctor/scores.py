@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, did_you_mean, quoted
 from seq2attn.findings.engine import TEXTS
-from seq2attn.text import did_you_mean, quoted
 
 TOLERANCE = 2e-3  # relative
 ALIKE = 1e-5  # scores that differ by less are equal

@@ -27,9 +27,8 @@ from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
 from seq2attn.doctor.words import role_of
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, error_text
 from seq2attn.findings.engine import listed
-from seq2attn.text import error_text
 
 MOST = 1000  # calls that fail before the search ends
 MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try

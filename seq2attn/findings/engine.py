@@ -11,9 +11,8 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, error_text
 from seq2attn.findings.report import Finding
-from seq2attn.text import error_text
 
 Found = Iterator[str | tuple[Any, ...]]
 """codes of the catalogue, each with its evidence: the values that its text shows, in the order in

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.model.interface import Model, at_least_float32
 from seq2attn.model.points import At, Hook, Place, Point, by_row, places, row_axis
 from seq2attn.results.answers import AttentionMap
-from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from seq2attn.data.batches import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, did_you_mean, quoted
 from seq2attn.model.interface import Model
 from seq2attn.model.points import At, Hook, Place, by_row, places, row_axis
-from seq2attn.text import did_you_mean, quoted
 
 Index = Annotated[int, Field(ge=0)]
 Cell = tuple[Index, Index]

@@ -6,15 +6,15 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
-from seq2attn.errors import Seq2AttnError, is_number, need_count
+from seq2attn.errors import Seq2AttnError, need_count, quoted
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.text import quoted
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class BeamSearch:
 
     def __post_init__(self) -> None:
         need_count("beam", self.width)
-        if not is_number(self.length_penalty, 0, 10):
+        if not isinstance(self.length_penalty, Real) or not 0 <= self.length_penalty <= 10:
             raise Seq2AttnError(
                 f"length_penalty must be a number from 0 to 10; found {quoted(self.length_penalty)}"
             )

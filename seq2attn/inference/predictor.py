@@ -16,21 +16,14 @@ from torch import Tensor
 from seq2attn.data.batches import Batch, EncodedPair, Examples, make_batch, pad_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.inference.answer import Answer, Cache, Collector, Hypothesis
 from seq2attn.inference.changes import UNCHANGED, Changes
-from seq2attn.inference.decoding import (
-    BeamSearch,
-    Decoding,
-    beam_decode,
-    greedy_decode,
-    measuring,
-)
+from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode, measuring
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import LONGEST
 from seq2attn.registry import composed
-from seq2attn.text import quoted
 
 MAX_ROWS = 1024  # strings decoded together
 # Attention weights computed together, L x S for each string, except for a single string: 16 MiB of

@@ -15,7 +15,7 @@ from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
-from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.errors import Seq2AttnError, need_count, quoted
 from seq2attn.inference.answer import Cache, PatchMap
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch, Ensemble
@@ -26,7 +26,6 @@ from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.create import choose_device, default_dtype
 from seq2attn.runs.run import Run, need_checkpoint
-from seq2attn.text import quoted
 
 PER = ("type", "token")
 """what is a word of a file of pairs: a different source, or a line"""

@@ -23,8 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError, unknown
-from seq2attn.text import quoted
+from seq2attn.errors import Seq2AttnError, quoted, unknown
 
 CONTAINERS = {"models", "layers", "heads", "cells", "cell", "_orig_mod"}
 """modules that are left out of the public names of the points inside them"""

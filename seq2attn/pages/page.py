@@ -35,15 +35,7 @@ from seq2attn.pages.functions import manifest
 from seq2attn.pages.graphs import Graph, program_json
 from seq2attn.pages.tracing import exporting, trace_answer, trace_model
 from seq2attn.pages.training import CPU, training_graphs, training_settings
-from seq2attn.parts import (
-    ARCHITECTURES,
-    DECODERS,
-    ENCODERS,
-    HISTORIES,
-    NORMALISERS,
-    SCORES,
-    WINDOWS,
-)
+from seq2attn.parts import ARCHITECTURES, HISTORIES
 from seq2attn.plotting.attention import Snapshot, choose_evenly
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.run import Run, read_attention
@@ -175,8 +167,8 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     attention = model.attention
     values = {**dict(model), **dict(attention)}
     chosen = {}
-    for registry in (ENCODERS, SCORES, NORMALISERS, WINDOWS, HISTORIES, DECODERS):
-        chosen[registry.kind] = registry.get(values[registry.kind].name)
+    for kind in ("encoder", "score", "normaliser", "window", "history", "decoder"):
+        chosen[kind] = values[kind].entry
     history = chosen["history"]
     own_scores = getattr(history.load(), "scores", History.scores)  # the history none has no class
     # some histories compute the scores themselves, and the score function that the config names is
@@ -236,9 +228,9 @@ def render(models: Sequence[PageModel]) -> str:
     data = {
         "models": described,
         # of the weights 0, 1/255, ..., 1
-        "colours": [f"#{bytes(weight_colour(level / 255)).hex()}" for level in range(256)],
+        "colours": [weight_colour(level / 255) for level in range(256)],
         # what is shown in place of `<eos>`, of a space and so on
-        "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
+        "signs": SIGNS,
     }
     title = " and ".join(model.name for model in models)
     return assemble(html.escape(title), _embed(data), trains=any(model.config for model in models))

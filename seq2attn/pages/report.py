@@ -16,19 +16,13 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
 from seq2attn.plotting.cells import html_map
-from seq2attn.plotting.figures import (
-    accuracy_curves_figure,
-    accuracy_figure,
-    curves_figure,
-    svg,
-)
+from seq2attn.plotting.figures import accuracy_curves_figure, accuracy_figure, curves_figure, svg
 from seq2attn.results.evaluation import side_by_side
 from seq2attn.runs.run import Run, latest_by_length, read_attention, read_metrics, state_of
-from seq2attn.text import first_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +43,7 @@ Groups = Mapping[str, Sequence[Run]]
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
     """Return the title and the sections of a report of runs, for `render`."""
-    return f"Report: {first_of([run.name for run in runs])}", {
+    return f"Report: {first_of(run.name for run in runs)}", {
         "Summary": _summary(runs),
         "Accuracy by string length": _lengths(runs),
         "Through training": _figures(_training(runs)),

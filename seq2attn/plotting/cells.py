@@ -42,7 +42,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
         for weight in weights:
             # a digit from 1 to 9, which is also that of 1.0; a point for less than a tenth
             tenths = str(min(9, int(10 * weight)) or ".") if digits else ""
-            style = "on rgb({},{},{})".format(*weight_colour(weight))
+            style = f"on {weight_colour(weight)}"
             if digits:  # readable on a dark or bright ground
                 style = f"{'white' if weight < 0.5 else 'black'} {style}"
             text.append(tenths.ljust(width), style=style if coloured else "")
@@ -119,7 +119,7 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
         html += f"{escape(rows[t])}</th>"
         for j, weight in enumerate(weights):
             tooltip = escape(f"{rows[t]} ({t}) to {columns[j]} ({j}): {weight:.3f}")
-            ground = f"background:rgb{weight_colour(weight)}"
+            ground = f"background:{weight_colour(weight)}"
             html += f'<td title="{tooltip}" style="{cell};{ground}"></td>'
     table = f'<table style="border-collapse:collapse">{html}</tr></table>'
     return f'<div style="{style};overflow-x:auto">{title}{table}</div>'

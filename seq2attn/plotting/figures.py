@@ -15,12 +15,11 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.signs import SERIES_COLOURS, lighten, score_colour
-from seq2attn.errors import Seq2AttnError
+from seq2attn.display.signs import SERIES_COLOURS, WHITE, mixed, score_colour
+from seq2attn.errors import Seq2AttnError, character_name, first_of
 from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
-from seq2attn.text import character_name, first_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +65,7 @@ def looks(scores: Sequence[str]) -> list[Look]:
         number = scores[:index].count(score)  # among the lines of its score
         shade = number / max(1, scores.count(score) - 1)  # 0 for the first, 1 for the last of them
         look = Look(
-            colour=lighten(score_colour(score), 0.5 * shade),  # at most half white
+            colour=mixed(score_colour(score), WHITE, 0.5 * shade),  # at most half white
             dash=DASHES[number % len(DASHES)],
             marker=MARKERS[index % len(MARKERS)],
             width=THINNEST + thinner * (len(scores) - 1 - index),
@@ -312,7 +311,7 @@ def save_figure(figure: Figure, path: Path) -> str:
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:
         return ""
-    names = first_of(list(map(character_name, characters)))
+    names = first_of(map(character_name, characters))
     return (
         f"note: no font of matplotlib's has {names}: they are boxes in the figure. Install a font "
         "that has them, such as one of the Noto family, and add its name to font.family in your "

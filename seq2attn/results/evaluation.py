@@ -14,12 +14,11 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.display.signs import sign
 from seq2attn.display.table import Column, Number, Table, Tabular
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, left_out_notes, quoted
 from seq2attn.parts import RANDOM
 from seq2attn.results.answers import Edit, PairAnswer
 from seq2attn.results.metrics import METRICS, Place, Row, worst_note
 from seq2attn.results.statistics import Estimate, effective_count, paired_difference, sign_flips
-from seq2attn.text import left_out_notes, quoted
 
 MAX_EDITS = 12  # different ones that a note lists
 

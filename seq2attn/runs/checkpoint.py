@@ -15,10 +15,9 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError, is_out_of_memory, quoted
 from seq2attn.files import write_atomically
 from seq2attn.runs.records import Progress, Record, reason_of
-from seq2attn.text import quoted
 
 FORMAT = "seq2attn-checkpoint"
 MODEL = "model."  # prefix of the model's tensors

@@ -28,12 +28,11 @@ from seq2attn import __version__
 from seq2attn.config import Config, Overrides, dump_config, flat_values, load_config, override_list
 from seq2attn.config.yaml_files import find_config
 from seq2attn.data.format import Format
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.files import reading, write_atomically, write_json, writing
 from seq2attn.plugins import loaded
 from seq2attn.runs.records import FORMAT, Learned, read_record
 from seq2attn.runs.run import Run, check_name, find_run, resume_command
-from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     import torch
@@ -239,7 +238,7 @@ def prepare_training(
     Raises `Seq2AttnError` for any other combination, and for a config that is wrong.
     """
     if resume is not None:
-        run = resume if isinstance(resume, Run) else find_run(root, resume)
+        run = find_run(root, resume)
         if config is not None or overrides or name or note:
             raise Seq2AttnError(
                 "--resume continues a run unchanged; --config, --set, --name and --note are for "

@@ -22,12 +22,11 @@ from pydantic import (
     model_validator,
 )
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, sentence
 from seq2attn.files import MAX_LINES, reading
 from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
-from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
 MAX_THREADS = 256  # of the CPU

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, quoted
 from seq2attn.files import write_json, writing
 from seq2attn.results.answers import AttentionMap
 from seq2attn.results.evaluation import Evaluation
@@ -30,7 +30,6 @@ from seq2attn.runs.records import (
     read_record,
     read_records,
 )
-from seq2attn.text import did_you_mean, first_of, quoted
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -168,12 +167,14 @@ def check_name(name: str) -> None:
 # ---- finding ----
 
 
-def find_run(root: Path, name: str | None) -> Run:
+def find_run(root: Path, name: str | Run | None) -> Run:
     """Return the run in the directory `root` that is called `name`, or has the path `name`; if
-    `name` is None, the newest run that has a checkpoint.
+    `name` is None, the newest run that has a checkpoint; if it is a run, the same.
 
     Raises `Seq2AttnError` if there is none, and if its directory has links or special files.
     """
+    if isinstance(name, Run):
+        return name
     if name is None:
         return _newest_usable(root)
     path = Path(name)

@@ -16,13 +16,12 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, quoted
 from seq2attn.files import append, writing
 from seq2attn.inference.predictor import output_bound
 from seq2attn.results.answers import LARGEST_SIDE, AttentionMap
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.run import Run
-from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
 MAIN = "loss exact_match_mean exact_match_worst wer ser dev_loss"

@@ -88,9 +88,9 @@ evaluation.lengths: [[1, 4], [2, 3], [3, 6], [5]]
 # alignments are too many
 CHOICES = yaml.safe_load(CHOICES)
 PARTS = {
-    key: registry
-    for key, registry in parts.KINDS.values()
-    if key in CHOICES and key.startswith("model.")
+    registry.config_key: registry
+    for registry in parts.KINDS.values()
+    if registry.config_key in CHOICES and registry.config_key.startswith("model.")
 }
 WITHOUT_ATTENTION = """
 model.bidirectional: false

@@ -11,8 +11,7 @@ from seq2attn.data.format import Format, PairFile
 from seq2attn.data.pairs import left_out_of, load_pairs
 from seq2attn.data.tasks import Task
 from seq2attn.data.warnings import warnings
-from seq2attn.errors import Seq2AttnError
-from seq2attn.text import left_out_notes
+from seq2attn.errors import Seq2AttnError, left_out_notes
 
 
 class Pairs(Task):
