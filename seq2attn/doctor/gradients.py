@@ -123,7 +123,10 @@ def parameters(subject: Subject) -> Found:
     small = _gradients(subject, subject.draw_small().unpadded, named)
     all_of = usual, in_training, small
     dead = [name for name in named if not any(map(_is_reached, (one[name] for one in all_of)))]
-    if "zeros" in subject.call.text:  # such as a history, whose layers then get gradients of 0
+    # layers get gradients of 0 from zeros that they are given, such as a history; what a function
+    # gives to its modules is not seen
+    is_seen = isinstance(subject.call.attention, nn.Module) and "zeros" not in subject.call.text
+    if not is_seen:
         dead = [name for name in dead if usual[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
