@@ -186,9 +186,17 @@ def compare(
     return comparison
 
 
-def check_attention(attention: Any, **options: Any) -> Report:
+def check_attention(
+    attention: Any,
+    *,
+    sizes: Sequence[Any] = (),
+    widths: Sequence[int] = (),
+    expect: str | None = None,
+    require: Sequence[str] = (),
+    allow: Sequence[str] = (),
+) -> Report:
     """Examine any attention, a module, a class of modules or a function, as `seq2attn check
-    --attention` does: what is wrong with it, and which score it has. Its options:
+    --attention` does: what is wrong with it, and which score it has.
 
     sizes: what the constructor of a class is given, in the order of its arguments; by default some
         are tried.
@@ -209,4 +217,12 @@ def check_attention(attention: Any, **options: Any) -> Report:
     from seq2attn.contract.parts import known_scores
     from seq2attn.doctor import examine
 
-    return examine.check_attention(attention, scores=known_scores(), **options)
+    return examine.check_attention(
+        attention,
+        sizes=sizes,
+        widths=widths,
+        expect=expect,
+        require=require,
+        allow=allow,
+        scores=known_scores(),
+    )
