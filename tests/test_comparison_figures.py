@@ -29,7 +29,7 @@ def trial(seed, level):
 def group(values, score, level, *, seeds=(1, 2, 3)):
     by_seed = {seed: level + 0.1 * seed for seed in seeds}
     numbers = {
-        "mean": mean_over_seeds(list(by_seed.values())),
+        "mean": mean_over_seeds(list(by_seed.values()), 0, 1),
         "sd": None,
         "difference": None,
         "seeds": 3,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
-DRAWN_AT_ONCE = 10  # resamples
 
 
 class Estimate(NamedTuple):
@@ -48,7 +47,7 @@ def share(value: float, count: float) -> Estimate:
     return Estimate(value, low, min(1.0, max(value, centre + half)))
 
 
-def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
+def bootstrap(parts: ArrayLike, wholes: ArrayLike) -> Estimate:
     """Return the sum of parts divided by the sum of wholes, such as edits by symbols, with its 95 %
     percentile bootstrap interval over sources (Efron 1979).
 
@@ -58,18 +57,15 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
     """
     import numpy  # not at the top: `--help` does not wait for it
 
-    random = numpy.random.default_rng(seed)
+    random = numpy.random.default_rng(0)
     numbers = numpy.array([parts, wholes], dtype=float)  # (2, N)
     count = numbers.shape[1]
-    # how often each source was drawn in R resamples is counted in one call, where the numbers of
-    # the sources of resample r begin at r * N
-    begin = count * numpy.arange(DRAWN_AT_ONCE)[:, None]  # (R, 1)
     sums = []
-    for _ in range(RESAMPLES // DRAWN_AT_ONCE):
-        drawn = begin + random.integers(count, size=(DRAWN_AT_ONCE, count))  # (R, N)
-        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # (R, N)
-        sums.append(numbers @ times.T)  # (2, R)
-    part, whole = numpy.concatenate(sums, axis=1)
+    for _ in range(RESAMPLES):
+        drawn = random.integers(count, size=count)  # (N,)
+        times = numpy.bincount(drawn, minlength=count)  # (N,) how often each source was drawn
+        sums.append(numbers @ times)  # (2,)
+    part, whole = numpy.transpose(sums)  # (RESAMPLES,) each
     low, high = numpy.quantile(part / whole, [0.025, 0.975])
     part, whole = numbers.sum(axis=1)
     value = float(part / whole)
@@ -148,9 +144,7 @@ class SeedMean:
         return max(0.0, 1 - _t_probability(t, self.count - 1))
 
 
-def mean_over_seeds(
-    values: Collection[float], lowest: float = -math.inf, highest: float = math.inf
-) -> SeedMean:
+def mean_over_seeds(values: Collection[float], lowest: float, highest: float) -> SeedMean:
     """Return mean, standard deviation, and Student's 95 % interval of the mean of independent
     numbers, such as one for each seed. Of a single number there is only the mean.
 
@@ -233,21 +227,21 @@ def rank(
     values: label -> seed -> the value of a metric, of which either lower or higher is better.
     largest: its largest possible value.
     """
-    means = {}
-    for group, by_seed in values.items():
-        if by_seed:
-            means[group] = mean_over_seeds(by_seed.values(), 0.0, largest)
+    means = {
+        group: mean_over_seeds(by_seed.values(), 0.0, largest)
+        for group, by_seed in values.items()
+        if by_seed
+    }
     order = sorted(means, key=lambda group: means[group].value, reverse=not lower_is_better)
     values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
         # the best is not behind itself: without values to compare with, there is no difference
         of_best = {} if group == order[0] else values[order[0]]
-        ranks[group] = Ranked(
-            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
-            overall=means[group],
-            behind=mean_difference(values[group], of_best, largest),
-        )
+        behind = mean_difference(values[group], of_best, largest)
+        # the index is the same where means are equal
+        number = 1 + values_in_order.index(means[group].value)
+        ranks[group] = Ranked(number, means[group], behind)
     return ranks
 
 
