@@ -18,7 +18,7 @@ class Analysis:
 
 
 def column(heading: str, form: str = "") -> Any:
-    """Declare a field of a row: the heading of its column and the format of its numbers, if it is
-    not the usual one. Without a heading, only programs see it.
+    """Declare a field of a row: the heading of its column, in place of its name, and the format of
+    its numbers, if it is not the usual one. With an empty heading, only programs see it.
     """
     return field(metadata={"heading": heading, "form": form})

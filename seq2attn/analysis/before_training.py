@@ -4,7 +4,7 @@ and entropy of weights, and the gradient of the largest; and the windows as pict
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -24,18 +24,6 @@ SHADES = " ░▒▓█"
 DRAWN = 2**21  # numbers for an expected entropy, which is then right to about 0.001
 
 
-@dataclass(frozen=True)
-class Components:
-    """Queries and keys with i.i.d. normal components: s ~ N(query_mean, query_sd^2), h ~
-    N(key_mean, key_sd^2).
-    """
-
-    query_mean: float = 0.0
-    query_sd: float = 1.0
-    key_mean: float = 0.0
-    key_sd: float = 1.0
-
-
 def seeded_score(name: str, width: int, seed: int) -> Score:
     """Return a score for queries and keys of this width, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
@@ -51,11 +39,12 @@ def random_scores(
     keys: int,
     samples: int,
     seed: int,
-    components: Components,
+    query_mean: float = 0.0,
+    key_mean: float = 0.0,
 ) -> Tensor:
     """Return the scores of `samples` random queries of width D, each against `keys` random keys of
-    its own: (samples, S), float64, S the number of keys. components: the means and standard
-    deviations of the numbers in queries and keys.
+    its own: (samples, S), float64, S the number of keys. The components of queries and keys are
+    independent and normal, with these means and the variance 1.
 
     Every score sees the same queries and keys, which depend on seed, width, number of keys and
     `purpose`, any word: another word gives other numbers. They are drawn a block of queries at a
@@ -67,10 +56,8 @@ def random_scores(
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
-        query = torch.randn(count, 1, width, generator=random)  # (n, 1, D)
-        states = torch.randn(count, keys, width, generator=random)  # (n, S, D)
-        query = components.query_mean + components.query_sd * query
-        states = components.key_mean + components.key_sd * states
+        query = query_mean + torch.randn(count, 1, width, generator=random)  # (n, 1, D)
+        states = key_mean + torch.randn(count, keys, width, generator=random)  # (n, S, D)
         scores = score(query, score.project(states))  # (n, 1, S)
         blocks.append(scores.squeeze(1).double())
     return torch.cat(blocks)
@@ -79,7 +66,7 @@ def random_scores(
 def random_weights(name: str, width: int, keys: int, samples: int, seed: int) -> Tensor:
     """Return the attention weights (samples, S) of a score, all components N(0, 1)."""
     score = seeded_score(name, width, seed)
-    scores = random_scores(score, "weights", width, keys, samples, seed, Components())
+    scores = random_scores(score, "weights", width, keys, samples, seed)
     return torch.softmax(scores, dim=1)
 
 
@@ -108,34 +95,43 @@ class VarianceRow:
 
 
 def score_variance(
-    scores: Sequence[str], widths: Sequence[int], *, samples: int, seed: int, components: Components
+    scores: Sequence[str],
+    widths: Sequence[int],
+    *,
+    samples: int,
+    seed: int,
+    query_mean: float,
+    key_mean: float,
 ) -> Analysis:
     """Measure the variance of each score at each width D, over `samples` random pairs of a query
     and a key, the same for every score: a row for each score and width.
 
     Theory: a multiplicative score is s.(M h) of query s and key h, with M fixed (I for dot, I /
     sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
-    standard deviations ss and sh, Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2,
-    |.|^2 a sum of squares and 1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2
-    ms^2).
+    variance 1, Var = |M|^2 + mh^2 |M 1|^2 + ms^2 |1 M|^2, |.|^2 a sum of squares and 1 a vector of
+    ones; for dot this is D (1 + mh^2 + ms^2).
     """
+    means = query_mean, key_mean
     rows = []
     for name, width in product(scores, widths):
         score = seeded_score(name, width, seed)
-        values = random_scores(score, "variance", width, 1, samples, seed, components)
+        values = random_scores(score, "variance", width, 1, samples, seed, *means)
         variance = float(values.var())
         # the measured variance is about the mean of these squares, so it has the error of this mean
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         error = float(squares.std(correction=0)) / math.sqrt(samples)
-        theory = theoretical_variance(score, width, components)
+        theory = theoretical_variance(score, width, *means)
         # in standard errors; None without theory, or if all scores are equal (`none`)
         deviation = (variance - theory) / error if theory is not None and error else None
         rows.append(VarianceRow(name, width, variance, error, theory, deviation))
-    return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
+    components = {"query_mean": query_mean, "query_sd": 1.0, "key_mean": key_mean, "key_sd": 1.0}
+    return Analysis({"samples": samples, "seed": seed, **components}, rows)
 
 
 @torch.no_grad()
-def theoretical_variance(score: Score, width: int, components: Components) -> float | None:
+def theoretical_variance(
+    score: Score, width: int, query_mean: float, key_mean: float
+) -> float | None:
     """Return the variance of a multiplicative score by the formula of `score_variance`; of others,
     None.
     """
@@ -144,11 +140,10 @@ def theoretical_variance(score: Score, width: int, components: Components) -> fl
     # `project` makes M e_j, column j of M, of the unit vector e_j; here these columns are rows
     transposed = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
     one_m, m_one = transposed.sum(dim=1), transposed.sum(dim=0)  # 1 M, M 1: (D,) each
-    c = components
     variance = (
-        (c.query_sd * c.key_sd * transposed).square().sum()
-        + (c.query_sd * c.key_mean * m_one).square().sum()
-        + (c.key_sd * c.query_mean * one_m).square().sum()
+        transposed.square().sum()
+        + (key_mean * m_one).square().sum()
+        + (query_mean * one_m).square().sum()
     )
     return float(variance)
 
@@ -166,7 +161,7 @@ class SaturationRow:
     """mean of the largest weight"""
     largest_error: float = column("±")
     """its standard error"""
-    saturated: float = column("saturated")
+    saturated: float
     """share of queries whose largest weight exceeds 0.99"""
     weights: tuple[float, ...] = column("weights by rank")
     """mean weight by rank, the largest first: S numbers that sum to 1"""
@@ -195,7 +190,7 @@ class EntropyRow:
     """One score at one width D, over S random keys; entropies in nats."""
 
     keys: int = column("S")
-    score: str = column("score")
+    score: str
     width: int = column("D")
     entropy: float = column("entropy", ".4f")
     """mean over the queries"""
@@ -280,9 +275,9 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         row = GradientRow(
             scale,
             *mean_and_error(norms),
-            formula=float(formula.mean()),
-            median=float(norms.median()),
-            largest=float(largest.mean()),
+            float(formula.mean()),
+            float(norms.median()),
+            float(largest.mean()),
         )
         rows.append(row)
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
@@ -297,7 +292,7 @@ class MaskRow:
 
     mask: str
     """the name of the window"""
-    t: int = column("t")
+    t: int
     """the output position"""
     centre: float | None = column("centre", ".3g")
     """p_t; None for `global`"""
@@ -316,26 +311,20 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     its centre. local_p learns its centres; here they sweep evenly from the last source position to
     the first.
     """
-    t = torch.arange(target)
+    t = torch.arange(target).view(1, -1, 1)  # (1, L, 1), as windows take their centres
     last = source - 1
     sweep = last * (target - 1 - t) / max(1, target - 1)
-    sizes = 1, False  # queries of width 1, and sources without `<eos>`
-
-    def local_m(centre: str) -> View:
-        queries = torch.zeros(1, target, 1)  # it ignores their numbers
-        window = LocalM(*sizes, radius=radius, centre=centre)
-        # of one source, all of it real; the first query is that of output position 0
-        return window(queries, torch.tensor([source]), source, 0)
-
-    # (LocalP draws parameters, which are not used here: the global random state stays as it was)
+    # both for queries of width 1, and sources without `<eos>`; LocalP draws parameters, which are
+    # not used here: the global random state stays as it was
+    local_m = LocalM(1, False, radius=radius)
     with torch.random.fork_rng(devices=[]):
-        local_p = LocalP(*sizes, radius=radius)
+        local_p = LocalP(1, False, radius=radius)
     # name, centre at each output position (`global` has none), and the window itself
     windows = [
         ("global", [None] * target, View(torch.ones(1, target, source))),
-        ("monotonic", t.tolist(), local_m("monotonic")),
-        ("reversed", (last - t).tolist(), local_m("reversed")),
-        ("local_p", sweep.tolist(), local_p.around(sweep.view(1, -1, 1), source)),
+        ("monotonic", t.flatten().tolist(), View(local_m.inside(t, source))),
+        ("reversed", (last - t).flatten().tolist(), View(local_m.inside(last - t, source))),
+        ("local_p", sweep.flatten().tolist(), local_p.around(sweep, source)),
     ]
     rows = []
     for name, centres, (allowed, factor) in windows:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.analysis import Analysis, column
+from seq2attn.analysis import Analysis
 from seq2attn.data.batches import generator, valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
@@ -27,13 +27,13 @@ class ImportanceRow:
 
     weights: str
     """unchanged, permuted, uniform or frozen"""
-    length: int | None = column("length")
+    length: int | None
     """of the sources"""
-    exact_match: float = column("exact match")
+    exact_match: float
     """share of the strings whose output is right"""
-    low: float | None = column("low")
+    low: float | None
     """ends of the 95 % interval over strings"""
-    high: float | None = column("high")
+    high: float | None
 
 
 def attention_importance(

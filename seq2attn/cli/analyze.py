@@ -74,11 +74,15 @@ def variance(
 
       seq2attn analyze variance --scores dot additive --plot variance.svg
     """
-    from seq2attn.analysis.before_training import Components, score_variance
+    from seq2attn.analysis.before_training import score_variance
 
-    components = Components(query_mean=query_mean, key_mean=key_mean)
     result = score_variance(
-        _names(scores), widths, samples=samples, seed=seed, components=components
+        _names(scores),
+        widths,
+        samples=samples,
+        seed=seed,
+        query_mean=query_mean,
+        key_mean=key_mean,
     )
     _present("variance", result, shown)
 
@@ -264,7 +268,8 @@ def _names(scores: Sequence[str]) -> list[str]:
 def _present(name: str, result: Analysis, shown: Shown) -> None:
     """Print the rows of an analysis as a table or as JSON, and draw its figure if it is wanted.
 
-    The fields of a row are the columns; a field's metadata may hold a heading and a number format.
+    The fields of a row are the columns; a field's metadata may hold a heading other than its name,
+    and a number format.
     name: of the analysis; `NAME_figure` draws it.
     """
     rows = [vars(row) for row in result.rows]
@@ -274,7 +279,7 @@ def _present(name: str, result: Analysis, shown: Shown) -> None:
         columns = []
         for field in fields(result.rows[0]):
             form = field.metadata.get("form", "")
-            heading = field.metadata.get("heading", field.name)
+            heading = field.metadata.get("heading", field.name.replace("_", " "))
             columns.append(Column(heading, right=field.type is not str, key=field.name, form=form))
         settings = ", ".join(
             f"{setting.replace('_', ' ')} {text_of(value, ',')}"
