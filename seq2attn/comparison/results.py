@@ -2,6 +2,7 @@
 people and as flat records for programs.
 """
 
+import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -104,11 +105,9 @@ class Group:
         its one value. Other error rates do not count. A seed that lacks a value is left out.
         """
         rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
-        means = {}
-        for seed in rows[0] if rows else ():
-            if all(seed in values for values in rows):  # a diverged model may lack a value
-                means[seed] = statistics.fmean(values[seed] for values in rows)
-        return means
+        # (a diverged model may lack a value)
+        seeds = set.intersection(*map(set, rows)) if rows else ()
+        return {seed: statistics.fmean(values[seed] for values in rows) for seed in seeds}
 
     @property
     def main(self) -> list[Summary]:
@@ -345,7 +344,8 @@ def gather(plan: Plan) -> Comparison:
     groups = []
     for label, trials in results.items():
         planned = trials_by_label[label]
-        baseline = None if plan.baselines[label] == label else plan.baselines[label]
+        named = plan.baselines[label]
+        baseline = named if named != label else None
         group = Group(
             label=label,
             values=planned[0].values,  # those of all its trials
@@ -382,12 +382,12 @@ def _summaries(
         names = list(dict.fromkeys(names + shown))  # each once
     # alike in all trials of a group, which have one config but for the seed
     measured = {row.place: row for row in trials[0].evaluation.rows}
-    for name in names:
+    for name, place in itertools.product(names, measured):  # place: (family, length)
         metric = METRICS[name]
-        others = _by_seed(name, baseline)
-        for place, values in _by_seed(name, trials).items():  # place: (family, length)
+        if values := _by_seed(name, place, trials):
             # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
+            others = _by_seed(name, place, baseline)
             worst_seed = min(values, key=values.__getitem__)
             best_seed = max(values, key=values.__getitem__)
             if metric.lower_is_better:
@@ -404,16 +404,13 @@ def _summaries(
                 worst_seed=worst_seed,
                 best=values[best_seed],
                 best_seed=best_seed,
-                difference=mean_difference(values, others.get(place, {}), metric.largest),
+                difference=mean_difference(values, others, metric.largest),
                 by_seed=values,
             )
 
 
-def _by_seed(metric: str, trials: Sequence[TrialResult]) -> dict[Place, dict[int, float]]:
-    """Return what trials measured of a metric: for each family and length the value by seed."""
-    values: dict[Place, dict[int, float]] = {}
-    for trial in trials:
-        for row in trial.evaluation.rows:
-            if row.metric == metric:
-                values.setdefault(row.place, {})[trial.seed] = row.value
-    return values
+def _by_seed(metric: str, place: Place, trials: Sequence[TrialResult]) -> dict[int, float]:
+    """Return what trials measured of a metric at a family and length, by seed."""
+    family, length = place
+    rows = {trial.seed: trial.evaluation.get(metric, length, family) for trial in trials}
+    return {seed: row.value for seed, row in rows.items() if row}
