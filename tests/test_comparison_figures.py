@@ -38,7 +38,6 @@ def group(values, score, level, *, seeds=(1, 2, 3)):
         "worst_seed": 1,
         "best": max(by_seed.values()),
         "best_seed": 3,
-        "by_seed": by_seed,
     }
     rows = [
         Summary("random", length, "exact_match", trained=length < 9, **numbers)

@@ -161,7 +161,7 @@ class SaturationRow:
     """mean of the largest weight"""
     largest_error: float = column("±")
     """its standard error"""
-    saturated: float
+    saturated: float = column("saturated")
     """share of queries whose largest weight exceeds 0.99"""
     weights: tuple[float, ...] = column("weights by rank")
     """mean weight by rank, the largest first: S numbers that sum to 1"""
@@ -190,7 +190,7 @@ class EntropyRow:
     """One score at one width D, over S random keys; entropies in nats."""
 
     keys: int = column("S")
-    score: str
+    score: str = column("score")
     width: int = column("D")
     entropy: float = column("entropy", ".4f")
     """mean over the queries"""

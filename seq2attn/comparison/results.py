@@ -4,10 +4,10 @@ people and as flat records for programs.
 
 import itertools
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 from seq2attn.comparison.plan import Plan
@@ -19,7 +19,6 @@ from seq2attn.results.metrics import METRICS, Place, worst_note
 from seq2attn.results.statistics import (
     Ranked,
     SeedMean,
-    Values,
     mean_difference,
     mean_over_seeds,
     rank,
@@ -76,7 +75,6 @@ class Summary:
     best_seed: int
     difference: SeedMean | None
     """from the baseline's values with the same seeds; None for the baseline itself"""
-    by_seed: Values
 
     @property
     def length_or_rate(self) -> int | str:
@@ -98,16 +96,6 @@ class Group:
     """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
     """
     ranked: Ranked = field(default_factory=Ranked)
-
-    @property
-    def overall(self) -> dict[int, float]:
-        """Seed -> the mean of the comparison's metric over all families and lengths, or, of a file,
-        its one value. Other error rates do not count. A seed that lacks a value is left out.
-        """
-        rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
-        # (a diverged model may lack a value)
-        seeds = set.intersection(*map(set, rows)) if rows else ()
-        return {seed: statistics.fmean(values[seed] for values in rows) for seed in seeds}
 
     @property
     def main(self) -> list[Summary]:
@@ -238,7 +226,7 @@ class Comparison(Tabular):
         if not best:  # as with the alignment of a task that has no ideal one
             return "Nothing is ranked: no group has a value at every length."
         verdict = f"Best: {' and '.join(best)}."
-        if max(len(group.overall) for group in self.groups) == 1:
+        if max(len(group.trials) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."
         elif near:
             verdict += f" These seeds do not show that it is better than {', '.join(near)}."
@@ -264,7 +252,6 @@ class Comparison(Tabular):
         rows = self._records(self.groups)
         for row in rows:
             del row["length_or_rate"]  # for people
-            del row["by_seed"]  # not a flat value; `trial_records` has these numbers
         return Table.of_records(rows)
 
     def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
@@ -358,7 +345,7 @@ def gather(plan: Plan) -> Comparison:
         groups.append(group)
     metric = METRICS[plan.metric]
     if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
-        overall = {group.label: group.overall for group in groups}
+        overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
         # one that lacks values has no rank: it stays as it is
         groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
@@ -405,8 +392,19 @@ def _summaries(
                 best=values[best_seed],
                 best_seed=best_seed,
                 difference=mean_difference(values, others, metric.largest),
-                by_seed=values,
             )
+
+
+def _overall(metric: str, trials: Sequence[TrialResult]) -> dict[int, float]:
+    """Return the mean of a metric over all families and lengths, or, of a file, its one value, by
+    seed. A seed without a value is left out.
+    """
+    means = {}
+    for trial in trials:
+        values = [row.value for row in trial.evaluation.rows if row.metric == metric]
+        if values:
+            means[trial.seed] = fmean(values)
+    return means
 
 
 def _by_seed(metric: str, place: Place, trials: Sequence[TrialResult]) -> dict[int, float]:
