@@ -6,6 +6,7 @@ import shutil
 import statistics
 from dataclasses import asdict, replace
 from functools import partial
+from types import SimpleNamespace
 
 import measured
 import pytest
@@ -100,8 +101,8 @@ def group(comparison, label):
 
 
 def row(comparison, label, length):
-    (found,) = [row for row in group(comparison, label).rows if row.length == length]
-    return found
+    (found,) = [row for row in group(comparison, label).rows if row["length"] == length]
+    return SimpleNamespace(**found)
 
 
 T = 4.302653 / math.sqrt(3)  # Student's t of 2 degrees of freedom, over the root of three seeds

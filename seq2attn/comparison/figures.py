@@ -111,14 +111,14 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     look.
     """
     rows = [row for group, _ in lines for row in group.main]
-    labels = sorted({row.length_or_rate for row in rows})
+    labels = sorted({row["length_or_rate"] for row in rows})
     ticks = dict(zip(labels, range(len(labels)), strict=True))  # label -> place on the x axis
-    untrained = ticks.keys() - {row.length_or_rate for row in rows if row.trained}
+    untrained = ticks.keys() - {row["length_or_rate"] for row in rows if row["trained"]}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
-        positions = [ticks[row.length_or_rate] + shift for row in group.main]
-        means = [row.mean for row in group.main]
-        seeds = column(group.main, "worst"), column(group.main, "best")
+        positions = [ticks[row["length_or_rate"]] + shift for row in group.main]
+        means = [row["mean"] for row in group.main]
+        seeds = [row["worst"] for row in group.main], [row["best"] for row in group.main]
         style = {"marker": look.marker, "lw": 1.2, "ms": 5}
         _draw_line(panel, group, look, positions, column(means, "value"), seeds, **style)
         ends = column(means, "low"), column(means, "high")

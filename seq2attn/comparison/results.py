@@ -18,7 +18,6 @@ from seq2attn.results.evaluation import Evaluation, lines_left_out
 from seq2attn.results.metrics import METRICS, Place, worst_note
 from seq2attn.results.statistics import (
     Ranked,
-    SeedMean,
     mean_difference,
     mean_over_seeds,
     rank,
@@ -55,31 +54,8 @@ class TrialResult:
         return (self.evaluation.parameters or {}).get("total")
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One group over its seeds, at one length of a family of strings, or by an error rate on all
-    words of a file.
-    """
-
-    family: str | None
-    length: int | None  # None: all words of the dev file
-    metric: str
-    samples: int  # strings or words
-    trained: bool
-    seeds: int
-    mean: SeedMean
-    sd: float | None
-    worst: float
-    worst_seed: int  # with the lowest value, or the highest error rate; the first on a tie
-    best: float
-    best_seed: int
-    difference: SeedMean | None
-    """from the baseline's values with the same seeds; None for the baseline itself"""
-
-    @property
-    def length_or_rate(self) -> int | str:
-        """The length, or the name of the error rate."""
-        return self.length or self.metric.upper().replace("_", " ")
+Record = dict[str, Any]
+"""plain values by the names of their columns"""
 
 
 @dataclass(frozen=True)
@@ -92,15 +68,15 @@ class Group:
     baseline: str | None  # label of the group to compare with; None for the baseline itself
     planned: int  # number of trials, some of which may not be done
     trials: tuple[TrialResult, ...]
-    rows: tuple[Summary, ...]
-    """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
-    """
+    rows: tuple[Record, ...]
+    """as `_summaries` makes them: by the comparison's metric; by an error rate, one row for each
+    rate, the comparison's first"""
     ranked: Ranked = field(default_factory=Ranked)
 
     @property
-    def main(self) -> list[Summary]:
+    def main(self) -> list[Record]:
         """The rows of the first family: random strings, if they were measured."""
-        return [row for row in self.rows if row.family == self.rows[0].family]
+        return [row for row in self.rows if row["family"] == self.rows[0]["family"]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +96,7 @@ class Comparison(Tabular):
     @property
     def has_only_trained_lengths(self) -> bool:
         """True if all the lengths that were measured occur in training."""
-        return all(row.trained for group in self.groups for row in group.rows)
+        return all(row["trained"] for group in self.groups for row in group.rows)
 
     # ---- for people ----
 
@@ -133,7 +109,7 @@ class Comparison(Tabular):
         terminal is too narrow, its optional columns are left out.
         """
         metric = METRICS[self.metric]
-        families = {row.family for row in group.rows}
+        families = {row["family"] for row in group.rows}
         columns = [
             # without a heading, people do not see the column of the only family
             Column("family" if len(families) > 1 else "", key="family"),
@@ -147,7 +123,8 @@ class Comparison(Tabular):
         ]
         notes = []
         if metric.lower_is_better is not None:  # of entropy, no family is the worst
-            notes = worst_note({(row.family, row.length): row.worst for row in group.rows})
+            worst = {(row["family"], row["length"]): row["worst"] for row in group.rows}
+            notes = worst_note(worst)
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
         return Table.of_records(self._records([group]), columns, title, notes)
@@ -186,7 +163,7 @@ class Comparison(Tabular):
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
-        families = {row.family for group in self.groups for row in group.rows}
+        families = {row["family"] for group in self.groups for row in group.rows}
         form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
@@ -241,7 +218,7 @@ class Comparison(Tabular):
 
     # ---- for programs ----
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[Record]:
         """Return the rows of `table` as flat records."""
         return self.table().records()
 
@@ -254,7 +231,7 @@ class Comparison(Tabular):
             del row["length_or_rate"]  # for people
         return Table.of_records(rows)
 
-    def _records(self, groups: Iterable[Group]) -> list[dict[str, Any]]:
+    def _records(self, groups: Iterable[Group]) -> list[Record]:
         """Return all that tables show of each row of these groups: column -> value. A length that
         training has not has a star in `length_or_rate`.
         """
@@ -262,13 +239,10 @@ class Comparison(Tabular):
         for group in groups:
             about = self._about(group)
             for row in group.rows:
-                difference = row.difference  # None for the baseline
                 record = {
                     **about,
-                    "length_or_rate": f"{row.length_or_rate}{'' if row.trained else '*'}",
-                    **vars(row),
-                    "effect_size": difference and difference.effect_size,
-                    "p_value": difference and difference.p_value,
+                    **row,
+                    "length_or_rate": f"{row['length_or_rate']}{'' if row['trained'] else '*'}",
                     "baseline": group.baseline,
                     **vars(group.ranked),
                     "parameters": group.trials[0].parameters,
@@ -276,7 +250,7 @@ class Comparison(Tabular):
                 records.append(record)
         return records
 
-    def trial_records(self) -> list[dict[str, Any]]:
+    def trial_records(self) -> list[Record]:
         """Return a flat record for each trial, family of strings, length and metric: a row of the
         trial's evaluation, with what tells its group from others.
         """
@@ -292,7 +266,7 @@ class Comparison(Tabular):
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
-    def _about(self, group: Group) -> dict[str, Any]:
+    def _about(self, group: Group) -> Record:
         """Return what tells a group from others, in this comparison and beyond; None for what only
         other groups have.
         """
@@ -301,7 +275,7 @@ class Comparison(Tabular):
             about |= dict.fromkeys(other.values)
         return {**about, **group.values}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Record:
         """Return plain values for JSON: all but `fixed`, and what says how far this call came, as
         `planned` and `stopped_by` do.
         """
@@ -356,9 +330,14 @@ def gather(plan: Plan) -> Comparison:
 
 def _summaries(
     metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
-) -> Iterator[Summary]:
+) -> Iterator[Record]:
     """Yield a group's row over its seeds for each family and length; if the metric is an error rate
     of a file, one row for each of these rates instead, that of `metric_name` first.
+
+    A row has what is measured (for people, `length_or_rate` is the length, or the name of the error
+    rate), how many `samples` (strings or words) and `seeds`, the mean with its interval, the worst
+    and best seed (the first on a tie), and the difference from the baseline's values with the same
+    seeds, None for the baseline itself.
 
     trials: those of the group. baseline: those of the group to compare with; none for the baseline
     itself.
@@ -369,8 +348,9 @@ def _summaries(
         names = list(dict.fromkeys(names + shown))  # each once
     # alike in all trials of a group, which have one config but for the seed
     measured = {row.place: row for row in trials[0].evaluation.rows}
-    for name, place in itertools.product(names, measured):  # place: (family, length)
+    for name, place in itertools.product(names, measured):
         metric = METRICS[name]
+        family, length = place  # no length: all words of the dev file
         if values := _by_seed(name, place, trials):
             # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)
@@ -379,20 +359,25 @@ def _summaries(
             best_seed = max(values, key=values.__getitem__)
             if metric.lower_is_better:
                 worst_seed, best_seed = best_seed, worst_seed
-            yield Summary(
-                *place,
-                metric=name,
-                samples=measured[place].samples,
-                trained=measured[place].trained,
-                seeds=mean.count,
-                mean=mean,
-                sd=mean.deviation,
-                worst=values[worst_seed],
-                worst_seed=worst_seed,
-                best=values[best_seed],
-                best_seed=best_seed,
-                difference=mean_difference(values, others, metric.largest),
-            )
+            difference = mean_difference(values, others, metric.largest)
+            yield {
+                "length_or_rate": length or name.upper().replace("_", " "),
+                "family": family,
+                "length": length,
+                "metric": name,
+                "samples": measured[place].samples,
+                "trained": measured[place].trained,
+                "seeds": mean.count,
+                "mean": mean,
+                "sd": mean.deviation,
+                "worst": values[worst_seed],
+                "worst_seed": worst_seed,
+                "best": values[best_seed],
+                "best_seed": best_seed,
+                "difference": difference,
+                "effect_size": difference and difference.effect_size,
+                "p_value": difference and difference.p_value,
+            }
 
 
 def _overall(metric: str, trials: Sequence[TrialResult]) -> dict[int, float]:
