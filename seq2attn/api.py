@@ -9,7 +9,7 @@ from seq2attn.comparison import run as trials
 from seq2attn.comparison.experiment import Base, compose_experiment
 from seq2attn.comparison.loops import Train
 from seq2attn.comparison.results import Comparison
-from seq2attn.config import Config, Overrides, override_list
+from seq2attn.config import Config, Overrides
 from seq2attn.display.console import make_display
 from seq2attn.findings.report import Report
 from seq2attn.inference.changes import ALLOWED
@@ -166,10 +166,7 @@ def compare(
     loaded = load_plugins(plugins)
     file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    # `vary` is checked as overrides are: a single text becomes a list
-    composed = compose_experiment(
-        file, bases, override_list(vary), overrides, train=train, **options
-    )
+    composed = compose_experiment(file, bases, vary, overrides, train=train, **options)
     comparison = trials.compare(
         composed,
         Path(runs_dir or default_root()),

@@ -87,7 +87,7 @@ class Experiment:
 def compose_experiment(
     file: Path | None = None,
     configs: Sequence[Base] | None = None,
-    vary: Sequence[str] | None = None,
+    vary: Overrides | None = None,
     overrides: Overrides | None = None,
     *,
     name: str | None = None,
@@ -125,11 +125,8 @@ def compose_experiment(
         if value is not None:
             values[option] = value
             places[option] = f"--{option}"
-    if baseline:
-        values["baseline"] = {}  # the file's is replaced as a whole
-    _add_options("set", override_list(overrides or ()), values, places)
-    _add_options("vary", vary or (), values, places)
-    _add_options("baseline", override_list(baseline or ()), values, places)
+    for section, given in (("set", overrides), ("vary", vary), ("baseline", baseline)):
+        _add_options(section, override_list(given or ()), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
 
@@ -189,7 +186,8 @@ def _add_options(
     """Put the keys of options such as `--vary KEY=A,B` into a section of `values`, here `vary`,
     where they replace the file's; and into `places`, for messages: key -> `--vary 'KEY=A,B'`.
 
-    section: `set`, `vary` or `baseline`, the option without its dashes.
+    section: `set`, `vary` or `baseline`, the option without its dashes. A baseline replaces the
+        file's as a whole.
     texts: what follows the option, each time it is given. Raises `Seq2AttnError` for one that is
         not `KEY=VALUE`, and for a key that two of them name.
     """
@@ -209,7 +207,7 @@ def _add_options(
         # the keys of a baseline vary, too: messages name the place in `vary`
         if section != "baseline":
             places[key] = where
-    before = values.get(section) or {}
+    before = {} if section == "baseline" else values.get(section) or {}
     if pairs and isinstance(before, dict):  # `_validated` refuses a section that is not a mapping
         values[section] = {**before, **pairs}
 

@@ -100,7 +100,7 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
     if curve == "loss":  # which falls by powers of ten
         logarithmic(panel)
     else:  # entropy
-        _start_at_zero(panel)
+        panel.set_ylim(0)
     panel.set_xlabel("step")
 
 
@@ -112,7 +112,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row["length_or_rate"] for row in rows})
-    ticks = dict(zip(labels, range(len(labels)), strict=True))  # label -> place on the x axis
+    ticks = {label: place for place, label in enumerate(labels)}  # places on the x axis
     untrained = ticks.keys() - {row["length_or_rate"] for row in rows if row["trained"]}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
@@ -128,7 +128,8 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     # `draw_lengths` ends the axis at 1, as suits accuracy; an error rate (True) or an entropy
     # (None) may be larger
     if metric.lower_is_better is not False:
-        _start_at_zero(panel)
+        panel.autoscale(axis="y")
+        panel.set_ylim(0)
 
 
 def _draw_line(
@@ -140,11 +141,6 @@ def _draw_line(
     """
     panel.fill_between(x, *band, color=look.colour, alpha=0.15, lw=0)
     panel.plot(x, values, look.dash, color=look.colour, label=group.label, **style)
-
-
-def _start_at_zero(panel: Axes) -> None:
-    panel.autoscale(axis="y")  # undoes limits that were set, as for shares
-    panel.set_ylim(0)
 
 
 # ---- panels ----
