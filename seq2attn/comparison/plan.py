@@ -204,11 +204,6 @@ def _plain(values: Values) -> dict[str, Any]:
     return plain
 
 
-def _last(key: str) -> str:
-    """Return `score` for `model.attention.score`."""
-    return key.rpartition(".")[2]
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -217,11 +212,12 @@ def name_values(values: Values) -> dict[str, str]:
     """Return how a label shows each value, by key: the value alone, such as `dot`, for the keys in
     `UNLABELLED`; otherwise `mask_padding=false`, with the whole dotted key if two keys end alike.
     """
-    counts = Counter(map(_last, values))
+    ends = [key.rpartition(".")[2] for key in values]  # `score` of `model.attention.score`
     shown = {}
-    for key, value in values.items():
-        name = _last(key) if counts[_last(key)] == 1 else key
-        shown[key] = _text(value) if key in UNLABELLED else f"{name}={_text(value)}"
+    for (key, value), end in zip(values.items(), ends, strict=True):
+        text = _text(value)
+        name = end if ends.count(end) == 1 else key
+        shown[key] = text if key in UNLABELLED else f"{name}={text}"
     return shown
 
 
@@ -286,8 +282,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 
 def read_tasks(trials: Sequence[Trial]) -> list[str]:
     """Read the files of the trials' tasks, and check that the tasks have the lengths and families
-    to be measured, in training and after it, before any trial runs: raise `Seq2AttnError` for one
-    that has not. Return what users should know about the files.
+    to be measured, before any trial runs: raise `Seq2AttnError` for one that has not. Return what
+    users should know about the files.
     """
     from seq2attn.build import load_task
 
@@ -297,8 +293,6 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     for trial in different.values():
         task = load_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
-        while_training = trial.config.evaluation
-        task.check_evaluation(while_training.families, while_training.lengths or ())
         notes += task.notes
     return list(dict.fromkeys(notes))
 

@@ -7,7 +7,6 @@ import functools
 import itertools
 import secrets
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -223,9 +222,10 @@ def dask_worker() -> str:
     """Return the address of this process if it is a worker of Dask's, by which Dask can leave it
     out; otherwise nothing.
     """
-    if "distributed" in sys.modules:
-        with contextlib.suppress(ValueError):  # this is not a worker
-            return str(sys.modules["distributed"].get_worker().address)
+    with contextlib.suppress(ImportError, ValueError):  # it is not installed; this is not a worker
+        from distributed import get_worker
+
+        return str(get_worker().address)
     return ""
 
 
