@@ -15,7 +15,7 @@ from seq2attn.comparison.trial import find_evaluation
 from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, lines_left_out
-from seq2attn.results.metrics import METRICS, Place, worst_note
+from seq2attn.results.metrics import METRICS, RATES, Place, worst_note
 from seq2attn.results.statistics import (
     Ranked,
     mean_difference,
@@ -343,9 +343,8 @@ def _summaries(
     itself.
     """
     names = [metric_name]
-    if METRICS[metric_name].of_file:  # tables show the rates that have a heading
-        shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
-        names = list(dict.fromkeys(names + shown))  # each once
+    if metric_name in RATES:
+        names = list(dict.fromkeys([metric_name, *RATES]))  # each once
     # alike in all trials of a group, which have one config but for the seed
     measured = {row.place: row for row in trials[0].evaluation.rows}
     for name, place in itertools.product(names, measured):
@@ -361,7 +360,7 @@ def _summaries(
                 worst_seed, best_seed = best_seed, worst_seed
             difference = mean_difference(values, others, metric.largest)
             yield {
-                "length_or_rate": length or name.upper().replace("_", " "),
+                "length_or_rate": length or RATES[name],
                 "family": family,
                 "length": length,
                 "metric": name,

@@ -17,7 +17,7 @@ from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError, left_out_notes, quoted
 from seq2attn.parts import RANDOM
 from seq2attn.results.answers import Edit, PairAnswer
-from seq2attn.results.metrics import METRICS, Place, Row, worst_note
+from seq2attn.results.metrics import METRICS, RATES, Place, Row, worst_note
 from seq2attn.results.statistics import Estimate, effective_count, paired_difference, sign_flips
 
 MAX_EDITS = 12  # different ones that a note lists
@@ -243,10 +243,11 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     if len(evaluations) > 1:
         return [*tables, length_table(evaluations, ["--json has every measure"])]
     ((name, one),) = evaluations.items()
-    columns = []
-    for metric in METRICS.values():
-        if metric.heading and one.by_length(metric.name):
-            columns.append((metric.heading, one, metric.name))
+    columns = [
+        (metric.heading, one, metric.name)
+        for metric in METRICS.values()
+        if metric.heading and one.by_length(metric.name)
+    ]
     notes = worst_note({row.place: row.value for row in one.by_length("exact_match")})
     return [*tables, _by_length(columns, name, notes)]
 
@@ -292,17 +293,15 @@ def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
     columns are left out.
     """
     columns = [Column("run"), Number("n")]  # words, or with `per="token"` lines
-    metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
-    for metric in metrics:
-        heading = f"{metric.name.upper().replace('_', ' ')}, %"
-        columns.append(Column(heading, form=".1%", optional=metric.name != "wer"))
+    for metric, heading in RATES.items():
+        columns.append(Column(f"{heading}, %", form=".1%", optional=metric != "wer"))
     rows = []
     for name, one in evaluations.items():
-        rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
+        rows.append([name, one.words, *map(one.get, RATES)])
     files = {one.data["name"] for one in evaluations.values() if one.data}
     notes = lines_left_out(evaluations.values())
     edits = Counter[Edit]()
-    if len(evaluations) == 1:
+    if len(rows) == 1:
         for answer in one.answers:
             for edit in answer.edits:
                 edits[edit] += answer.words  # so many words of the file have this answer

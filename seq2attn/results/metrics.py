@@ -101,6 +101,12 @@ _ALL = (
     ),
 )
 METRICS = {metric.name: metric for metric in _ALL}
+RATES = {
+    name: name.upper().replace("_", " ")
+    for name, metric in METRICS.items()
+    if metric.of_file and metric.heading
+}
+"""the rates of a file that tables show -> what they call them, such as WER"""
 
 Place = tuple[str | None, int | None]
 """a family of strings (None: the words of a file) and their length (None: words of any length)"""
