@@ -18,7 +18,7 @@ from seq2attn.analysis.before_training import (
     weight_saturation,
     window_masks,
 )
-from seq2attn.analysis.costs import Sizes, formulas, parameter_ledger, score_costs
+from seq2attn.analysis.costs import formulas, parameter_ledger, score_costs
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.display.signs import score_colour
@@ -146,14 +146,14 @@ def test_a_terminal_shows_windows_where_they_are(cli):
 
 # ---- costs ----
 
-SIZES = Sizes(batch=2, source=5, target=3, hidden=8)
+SIZES = {"batch": 2, "source": 5, "target": 3, "hidden": 8}
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("hidden", [96, 64])
 def test_parameters_are_those_of_the_model(name, hidden):
     settings = {"model": {"hidden": hidden, "initial_state": "last", "attention": {"score": name}}}
-    (row,) = score_costs([name], Sizes(1, 1, 1, hidden)).rows
+    (row,) = score_costs([name], 1, 1, 1, hidden).rows
     assert (
         row.attention_parameters
         == parameter_ledger(build_model(check_config(settings)))["attention"]
@@ -188,17 +188,17 @@ def test_operations_are_those_of_the_score_s_products(name):
         "key_value": 5 * 8,
         "cosine": 5 * (3 * 8 + 1),
     }.get(name, 0)
-    assert formulas(SIZES)[name].projecting == projecting.operations + elsewhere
+    assert formulas(5, 8)[name].projecting == projecting.operations + elsewhere
     with Products() as scoring:
         score(query, projected)
     # an addition and a tanh of each component; the query's length, exp(b), and each score times
     # that
     elsewhere = {"additive": 2 * 5 * 8, "cosine": 3 * 8 + 1 + 1 + 5}.get(name, 0)
-    assert formulas(SIZES)[name].scoring == scoring.operations + elsewhere
+    assert formulas(5, 8)[name].scoring == scoring.operations + elsewhere
 
 
 def test_bytes_and_operations_by_hand():
-    rows = {row.score: row for row in score_costs(["dot", "general", "additive"], SIZES).rows}
+    rows = {row.score: row for row in score_costs(["dot", "general", "additive"], **SIZES).rows}
     # float32; B = 2 times: scores and weights 2*3*5; projected keys 5*8; hidden layer 5*8 for each
     # of 3 queries, or once
     assert rows["dot"].bytes_at_once == 2 * 4 * 30
@@ -212,7 +212,7 @@ def test_bytes_and_operations_by_hand():
 
 
 def test_every_score_has_a_formula():
-    assert formulas(SIZES).keys() == set(NAMES)
+    assert formulas(5, 8).keys() == set(NAMES)
 
 
 # ---- all of them ----
@@ -226,7 +226,7 @@ CALLS = {
     ),
     "entropy": lambda seed: entropy_by_width(["dot"], [4], keys=[2], samples=50, seed=seed),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
-    "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
+    "ledger": lambda _: score_costs(["dot", "additive"], **SIZES),
     "masks": lambda _: window_masks(6, 5, 2),
 }
 

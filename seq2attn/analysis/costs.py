@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from seq2attn.analysis import Analysis, column
@@ -33,16 +33,6 @@ PARTS = {  # patterns of parameter names; the first match counts
 }
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes that costs depend on."""
-
-    batch: int  # B
-    source: int  # S
-    target: int  # L
-    hidden: int  # D
-
-
 class Counts(NamedTuple):
     """The counts of one score."""
 
@@ -53,11 +43,11 @@ class Counts(NamedTuple):
     hidden_layer: int = 0  # numbers in it, for one query
 
 
-def formulas(n: Sizes) -> dict[str, Counts]:
+def formulas(s: int, d: int) -> dict[str, Counts]:
     """Return the `Counts` of each score that has a formula, by its name: parameters; operations to
-    score one query against S keys; operations and numbers stored for the keys of one sequence.
+    score one query against S keys of width D; operations and numbers stored for the keys of one
+    sequence.
     """
-    s, d = n.source, n.hidden  # S keys, width D
     keys = s * d  # numbers in the keys
     dot = 2 * s * d  # a product of D numbers for each key
     linear = 2 * s * d**2  # a (D, D) matrix times each key
@@ -102,31 +92,36 @@ class CostRow:
     """the same when one query of each sequence is scored at a time"""
 
 
-def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
+def score_costs(
+    scores: Sequence[str], batch: int, source: int, target: int, hidden: int
+) -> Analysis:
     """Return what each of the scores costs, by formula: parameters; operations for one query of one
     sequence; bytes for the whole batch. Every shipped score but `none` has a formula.
+
+    batch, source, target, hidden: B, S, L and D.
     """
-    known = formulas(sizes)
+    known = formulas(source, hidden)
     # for one query: softmax (subtract, exponential, sum, divide) and context (S products of D)
-    rest = 4 * sizes.source + 2 * sizes.source * sizes.hidden
+    rest = 4 * source + 2 * source * hidden
     rows = []
     for name in scores:
         counts = known[name]
         # operations for one query: keys are projected once for all L queries, so it has a share
-        projecting = round(counts.projecting / sizes.target)
+        projecting = round(counts.projecting / target)
         # numbers for a sequence: projected keys, and scores and weights of all its queries
-        kept = counts.projected + 2 * sizes.target * sizes.source
+        kept = counts.projected + 2 * target * source
         row = CostRow(
             score=name,
             attention_parameters=counts.parameters,
             flops_scoring=counts.scoring,
             flops_projecting=projecting,
             flops_query=counts.scoring + projecting + rest,
-            bytes_at_once=sizes.batch * BYTES * (kept + sizes.target * counts.hidden_layer),
-            bytes_by_step=sizes.batch * BYTES * (kept + counts.hidden_layer),
+            bytes_at_once=batch * BYTES * (kept + target * counts.hidden_layer),
+            bytes_by_step=batch * BYTES * (kept + counts.hidden_layer),
         )
         rows.append(row)
-    return Analysis(asdict(sizes), rows)
+    sizes = {"batch": batch, "source": source, "target": target, "hidden": hidden}
+    return Analysis(sizes, rows)
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:

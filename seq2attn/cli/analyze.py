@@ -188,9 +188,9 @@ def ledger(
 
       seq2attn analyze ledger --source 800 --target 801 --width 256
     """
-    from seq2attn.analysis.costs import Sizes, score_costs
+    from seq2attn.analysis.costs import score_costs
 
-    result = score_costs(_names(scores), Sizes(batch, source, target, width))
+    result = score_costs(_names(scores), batch, source, target, width)
     _present("ledger", result, shown)
 
 
