@@ -5,7 +5,7 @@ Python, or from both.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -80,8 +80,8 @@ class Experiment:
     axes: Mapping[str, Sequence[Any]]
     """what varies, the base configs first; the last one changes fastest"""
     places: Mapping[str, str]  # key, of the config or of the settings -> where it is written
-    loops: Mapping[str, Loop] = field(default_factory=dict)
-    """the user's own training loops by name; empty: `seq2attn.train`"""
+    loops: Mapping[str, Loop]
+    """training loops by name: the user's own, or the one that stands for `seq2attn.train`"""
 
 
 def compose_experiment(

@@ -47,13 +47,13 @@ class Loop:
 
 def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """Return the loops by name: those of a mapping, a single function by its own name, or of None
-    no loop.
+    one without a key, which stands for `seq2attn.train`.
 
     Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
     sent to another process.
     """
     if train is None:
-        return {}
+        return {"": Loop("", b"")}
     # (a `functools.partial` has no name of its own: it is called "")
     functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
     loops = {}

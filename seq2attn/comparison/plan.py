@@ -127,11 +127,9 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     """
     settings = experiment.settings
     varied = dict(given)
-    # base configs and loops vary if there are several; otherwise the first is the only one (of
-    # loops, there may be none: "")
+    # base configs and loops vary if there are several; otherwise the first is the only one
     base = varied.pop(CONFIG, next(iter(experiment.bases)))
-    loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
-    loop = experiment.loops.get(loop_name)
+    loop = varied.pop(TRAIN, next(iter(experiment.loops)))
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
     values = _plain(given)
     values.pop("seed", None)  # trials of one group differ in it alone
@@ -147,7 +145,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
         group="",  # see `_labelled`
         values=values,
         settings=config.model_dump(mode="json"),
-        loop=loop.key if loop else "",
+        loop=experiment.loops[loop].key,
         root=root,
         lengths=lengths,
         samples=settings.samples or config.evaluation.samples,

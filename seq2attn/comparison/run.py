@@ -154,8 +154,7 @@ class Queue:
         trials' futures then say.
         """
         with contextlib.suppress(Exception):
-            known = self.workers.client.nthreads()
-            return [worker for worker in known if worker not in self._left_out]
+            return list(self.workers.client.nthreads().keys() - self._left_out)
         return []
 
     def run(self, request: StopRequest) -> dict[str, Outcome]:
@@ -163,7 +162,7 @@ class Queue:
         no other, and let the running ones save themselves: those that had not begun have no
         outcome.
         """
-        self.display.begin(ALL, self.count, f"0/{self.count:,} trials")
+        self.display.begin(ALL, self.count)
         try:
             while (self.waiting or self.running) and request.signal is None:
                 self._start()
@@ -210,8 +209,8 @@ class Queue:
             ) from None
 
     def _submit(self, trial: Trial) -> Future[Outcome]:
-        others = self._others() if self._left_out else []
-        place = {"workers": others} if others else {}  # as Dask's executor understands it
+        # as Dask's executor understands it
+        place = {"workers": self._others()} if self._left_out else {}
         return self.executor.submit(train_and_measure, trial, self.context, **place)
 
     def _collect(self) -> None:
@@ -219,8 +218,7 @@ class Queue:
         before all that wait if it is to be tried again; then show how far all are.
         """
         futures.wait(self.running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
-        ended = [future for future in self.running if future.done()]
-        for future in ended:
+        for future in list(filter(Future.done, self.running)):
             trial = self.running.pop(future)
             outcome = _outcome(future)
             if self._is_tried_again(trial, outcome):
