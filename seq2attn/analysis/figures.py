@@ -49,7 +49,7 @@ def saturation_figure(result: Analysis) -> Figure:
     width = 1.2 + 2.7 * len(scores)  # inches: the labels on the left, and each panel
     figure, panels = new_panels(len(scores), (width, 3.5), title)
 
-    for panel, (score, rows) in zip(panels, scores.items(), strict=True):
+    for panel, (score, rows) in zip(panels, scores, strict=True):
         for number, row in enumerate(rows):
             shade = 0.25 + 0.7 * number / len(rows)  # the colour map's ends are hard to see
             panel.plot(
@@ -108,7 +108,7 @@ def entropy_figure(result: Analysis) -> Figure:
     width = 1.4 + 3.2 * len(counts)  # inches: the labels on the left, and each panel
     figure, panels = new_panels(len(counts), (width, 3.6), title)
 
-    for panel, (count, rows) in zip(panels, counts.items(), strict=True):
+    for panel, (count, rows) in zip(panels, counts, strict=True):
         _draw_by_width(panel, rows, "entropy", "limit")
         panel.axhline(rows[0].uniform, color=GREY, ls=":")
         panel.set_title(f"S = {count:,} keys")
@@ -150,7 +150,7 @@ def masks_figure(result: Analysis) -> Figure:
     masks = _groups(result.rows, "mask")
     title = f"Windows of radius {result.settings['radius']}; orange: their centres"
     figure, panels = new_panels(len(masks), (10.6, 3.3), title)
-    for panel, (name, rows) in zip(panels, masks.items(), strict=True):
+    for panel, (name, rows) in zip(panels, masks, strict=True):
         factors = [row.factors for row in rows]
         image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)
         # (those of `global`, None, are not drawn)
@@ -167,7 +167,7 @@ def importance_figure(result: Analysis) -> Figure:
     title = f"{result.settings['run']}: exact match with other attention weights"
     figure, (panel,) = new_panels(title=title)
 
-    kinds = _groups(result.rows, "weights").items()
+    kinds = _groups(result.rows, "weights")
     for (kind, rows), marker in zip(kinds, MARKERS, strict=False):  # there are more markers
         width = 4 if kind == "unchanged" else 1.4  # points: seen below an equal line, too
         draw_intervals(panel, rows, "exact_match", label=kind, marker=marker, lw=width)
@@ -179,9 +179,9 @@ def importance_figure(result: Analysis) -> Figure:
     return figure
 
 
-def _groups(rows: Iterable[object], field: str) -> dict[Any, list[Any]]:
-    """Group rows by the value of a field; those of a group follow one another."""
-    return {value: list(group) for value, group in groupby(rows, attrgetter(field))}
+def _groups(rows: Iterable[object], field: str) -> list[tuple[Any, list[Any]]]:
+    """Return each value of a field with its rows, which follow one another."""
+    return [(value, list(group)) for value, group in groupby(rows, attrgetter(field))]
 
 
 def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) -> None:
@@ -189,15 +189,20 @@ def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) ->
     standard errors (the field `FIELD_error`) to each side; and the field named `theory` as a line,
     where it is known (not None).
     """
-    for (score, measured), marker in zip(
-        _groups(rows, "score").items(), cycle(MARKERS), strict=False
-    ):
+    for (score, measured), marker in zip(_groups(rows, "score"), cycle(MARKERS), strict=False):
         measured = sorted(measured, key=attrgetter("width"))
-        style = {"color": score_colour(score), "label": score}
+        colour = score_colour(score)
         widths = column(measured, "width")
-        panel.plot(widths, column(measured, theory), color=style["color"])
-        errors = 2 * column(measured, f"{field}_error")
-        panel.errorbar(widths, column(measured, field), errors, fmt=marker, capsize=3, **style)
+        panel.plot(widths, column(measured, theory), color=colour)
+        panel.errorbar(
+            widths,
+            column(measured, field),
+            2 * column(measured, f"{field}_error"),
+            fmt=marker,
+            capsize=3,
+            color=colour,
+            label=score,
+        )
 
     panel.plot([], color=GREY, label="expected")  # for the legend alone
     panel.set_xscale("log", base=2)
