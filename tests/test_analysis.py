@@ -1,6 +1,5 @@
 import json
 import math
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -238,7 +237,7 @@ def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_values_are
     assert torch.get_rng_state().equal(before)
     assert CALLS[name](1) == result
     assert (CALLS[name](2).rows == result.rows) == (name in ("ledger", "masks"))
-    assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
+    assert all(json.dumps(vars(row), allow_nan=False) for row in result.rows)
 
 
 def test_a_figure_shows_what_was_measured():

@@ -1,10 +1,13 @@
-"""Analyses of attention: seeded functions that return an `Analysis`, one idea a file. Rows have
-fields that know how a table shows them. Imports no torch.
+"""Analyses of attention: seeded functions that return an `Analysis`, one idea a file. Imports no
+torch.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
+
+from seq2attn.display.table import Table
 
 
 @dataclass(frozen=True)
@@ -13,12 +16,9 @@ class Analysis:
 
     settings: Mapping[str, Any]
     """the number of samples, the seed and so on, by name"""
-    rows: Sequence[Any]
-    """dataclasses; a table has a column for each field"""
+    table: Table
 
-
-def column(heading: str, form: str = "") -> Any:
-    """Declare a field of a row: the heading of its column, in place of its name, and the format of
-    its numbers, if it is not the usual one. With an empty heading, only programs see it.
-    """
-    return field(metadata={"heading": heading, "form": form})
+    @property
+    def rows(self) -> list[Any]:
+        """The rows of the table, with an attribute for each column."""
+        return [SimpleNamespace(**record) for record in self.table.records()]

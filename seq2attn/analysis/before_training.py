@@ -4,15 +4,15 @@ and entropy of weights, and the gradient of the largest; and the windows as pict
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from seq2attn.analysis import Analysis, column
+from seq2attn.analysis import Analysis
 from seq2attn.data.batches import generator
+from seq2attn.display.table import Column, Number, Table
 from seq2attn.inference.evaluation import attention_entropy
 from seq2attn.model.normalisers import LocalM, LocalP, View
 from seq2attn.model.scores import Dot, Score
@@ -78,22 +78,6 @@ def mean_and_error(values: Tensor) -> tuple[float, float]:
 # ---- variance of a score ----
 
 
-@dataclass(frozen=True)
-class VarianceRow:
-    """One score at one width D; theory is None where the score has no formula."""
-
-    score: str
-    width: int = column("D")
-    variance: float = column("variance", ".5g")
-    """as measured"""
-    variance_error: float = column("±", ".2g")
-    """standard error of the measured variance"""
-    variance_theory: float | None = column("expected variance", ".5g")
-    """by the formula of `score_variance`"""
-    deviation: float | None = column("off by", "+.1f")
-    """(measured - theory) / standard error; beyond 3 once in 370 times"""
-
-
 def score_variance(
     scores: Sequence[str],
     widths: Sequence[int],
@@ -121,11 +105,22 @@ def score_variance(
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         error = float(squares.std(correction=0)) / math.sqrt(samples)
         theory = theoretical_variance(score, width, *means)
-        # in standard errors; None without theory, or if all scores are equal (`none`)
+        # None without theory, or if all scores are equal (`none`)
         deviation = (variance - theory) / error if theory is not None and error else None
-        rows.append(VarianceRow(name, width, variance, error, theory, deviation))
+        rows.append([name, width, variance, error, theory, deviation])
     components = {"query_mean": query_mean, "query_sd": 1.0, "key_mean": key_mean, "key_sd": 1.0}
-    return Analysis({"samples": samples, "seed": seed, **components}, rows)
+    columns = [
+        Column("score"),
+        Number("D", key="width"),
+        Number("variance", form=".5g"),  # as measured
+        Number("±", key="variance_error", form=".2g"),  # its standard error
+        # by the formula; None where the score has none
+        Number("expected variance", key="variance_theory", form=".5g"),
+        # (measured - theory) / standard error; beyond 3 once in 370 times
+        Number("off by", key="deviation", form="+.1f"),
+    ]
+    settings = {"samples": samples, "seed": seed, **components}
+    return Analysis(settings, Table(columns, rows))
 
 
 @torch.no_grad()
@@ -151,22 +146,6 @@ def theoretical_variance(
 # ---- saturation, entropy ----
 
 
-@dataclass(frozen=True)
-class SaturationRow:
-    """The weights of one score at one width D, over S random keys."""
-
-    score: str
-    width: int = column("D")
-    largest: float = column("largest weight")
-    """mean of the largest weight"""
-    largest_error: float = column("±")
-    """its standard error"""
-    saturated: float = column("saturated")
-    """share of queries whose largest weight exceeds 0.99"""
-    weights: tuple[float, ...] = column("weights by rank")
-    """mean weight by rank, the largest first: S numbers that sum to 1"""
-
-
 def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Analysis:
@@ -181,26 +160,16 @@ def weight_saturation(
         largest = ranked[:, 0]
         saturated = float((largest > SATURATED).double().mean())
         by_rank = tuple(ranked.mean(dim=0).tolist())
-        rows.append(SaturationRow(name, width, *mean_and_error(largest), saturated, by_rank))
-    return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
-
-
-@dataclass(frozen=True)
-class EntropyRow:
-    """One score at one width D, over S random keys; entropies in nats."""
-
-    keys: int = column("S")
-    score: str = column("score")
-    width: int = column("D")
-    entropy: float = column("entropy", ".4f")
-    """mean over the queries"""
-    entropy_error: float = column("±", ".4f")
-    """its standard error"""
-    limit: float | None = column("expected", ".4f")
-    """expected of S independent normal scores of the same variance, the limit D -> infinity; None:
-    no formula"""
-    uniform: float = column("uniform", ".4f")
-    """log S, the entropy of uniform weights"""
+        rows.append([name, width, *mean_and_error(largest), saturated, by_rank])
+    columns = [
+        Column("score"),
+        Number("D", key="width"),
+        Number("largest weight", key="largest"),  # its mean
+        Number("±", key="largest_error"),  # the standard error of that
+        Number("saturated"),  # share of queries whose largest weight exceeds `SATURATED`
+        Number("weights by rank", key="weights"),  # means, the largest first: S that sum to 1
+    ]
+    return Analysis({"keys": keys, "samples": samples, "seed": seed}, Table(columns, rows))
 
 
 def entropy_by_width(
@@ -215,10 +184,20 @@ def entropy_by_width(
         weights = random_weights(name, width, count, samples, seed)
         entropy, error = mean_and_error(attention_entropy(weights))
         deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-        # what the entropy tends to as D grows; None for all other scores
         limit = deviation and expected_entropy(count, deviation)
-        rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
-    return Analysis({"samples": samples, "seed": seed}, rows)
+        rows.append([count, name, width, entropy, error, limit, math.log(count)])
+    columns = [
+        Number("S", key="keys"),
+        Column("score"),
+        Number("D", key="width"),
+        Number("entropy", form=".4f"),  # in nats, mean over the queries
+        Number("±", key="entropy_error", form=".4f"),  # its standard error
+        # of S independent normal scores of the same variance, the limit D -> infinity; None: no
+        # formula
+        Number("expected", key="limit", form=".4f"),
+        Number("uniform", form=".4f"),  # log S, the entropy of uniform weights
+    ]
+    return Analysis({"samples": samples, "seed": seed}, Table(columns, rows))
 
 
 @cache
@@ -232,23 +211,6 @@ def expected_entropy(keys: int, deviation: float) -> float:
 
 
 # ---- gradient ----
-
-
-@dataclass(frozen=True)
-class GradientRow:
-    """Scores of standard deviation `scale`."""
-
-    scale: float = column("scale c", "g")
-    mean: float = column("mean norm", ".4f")
-    """mean norm of the gradient of the largest weight with respect to the scores, by autograd"""
-    mean_error: float = column("±", ".4f")
-    """its standard error"""
-    formula: float = column("by formula", ".4f")
-    """the mean by formula, on the same scores"""
-    median: float = column("median norm", ".4f")
-    """median of the norms by autograd"""
-    largest: float = column("largest weight")
-    """mean of the largest weight"""
 
 
 def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Analysis:
@@ -272,34 +234,20 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         largest = largest.detach()
         others = weights.square().sum(dim=1) - largest.square()  # (n,) sum of p_j^2 over j != m
         formula = largest * ((1 - largest).square() + others).sqrt()
-        row = GradientRow(
-            scale,
-            *mean_and_error(norms),
-            float(formula.mean()),
-            float(norms.median()),
-            float(largest.mean()),
-        )
-        rows.append(row)
-    return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
+        means = float(formula.mean()), float(norms.median()), float(largest.mean())
+        rows.append([scale, *mean_and_error(norms), *means])
+    columns = [
+        Number("scale c", key="scale", form="g"),  # standard deviation of the scores
+        Number("mean norm", key="mean", form=".4f"),  # of the gradient, by autograd
+        Number("±", key="mean_error", form=".4f"),  # its standard error
+        Number("by formula", key="formula", form=".4f"),  # the mean, on the same scores
+        Number("median norm", key="median", form=".4f"),  # by autograd
+        Number("largest weight", key="largest"),  # its mean
+    ]
+    return Analysis({"keys": keys, "samples": samples, "seed": seed}, Table(columns, rows))
 
 
 # ---- windows ----
-
-
-@dataclass(frozen=True)
-class MaskRow:
-    """One window at one of L output positions."""
-
-    mask: str
-    """the name of the window"""
-    t: int
-    """the output position"""
-    centre: float | None = column("centre", ".3g")
-    """p_t; None for `global`"""
-    picture: str = column("source positions")
-    """the factors in shades of grey"""
-    factors: tuple[float, ...] = column("")
-    """of S source positions: 0 outside the window, inside it what the weight is multiplied by"""
 
 
 def window_masks(source: int, target: int, radius: int) -> Analysis:
@@ -333,5 +281,14 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
         for position, row in enumerate(factors[0].tolist()):
             # one of five shades, 0 to 4; two characters for a position, so that it looks square
             picture = "".join(2 * SHADES[round(4 * share)] for share in row)
-            rows.append(MaskRow(name, position, centres[position], picture, tuple(row)))
-    return Analysis({"source": source, "target": target, "radius": radius}, rows)
+            rows.append([name, position, centres[position], picture, tuple(row)])
+    columns = [
+        Column("mask"),
+        Number("t"),  # the output position
+        Number("centre", form=".3g"),  # p_t; None for `global`
+        Column("source positions", key="picture"),  # the factors in shades of grey
+        # of S source positions: 0 outside the window, inside it what the weight is multiplied by
+        Column("", key="factors"),
+    ]
+    settings = {"source": source, "target": target, "radius": radius}
+    return Analysis(settings, Table(columns, rows))

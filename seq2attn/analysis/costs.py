@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from seq2attn.analysis import Analysis, column
+from seq2attn.analysis import Analysis
+from seq2attn.display.table import Column, Number, Table
 
 if TYPE_CHECKING:
     from torch import nn
@@ -73,25 +73,6 @@ def formulas(s: int, d: int) -> dict[str, Counts]:
     }
 
 
-@dataclass(frozen=True)
-class CostRow:
-    """One score at the given sizes; an operation is a floating-point operation."""
-
-    score: str
-    attention_parameters: int = column("parameters")
-    flops_scoring: int = column("")
-    """operations to score one query against S keys"""
-    flops_projecting: int = column("")
-    """operations to project the keys of a sequence, divided by its L queries"""
-    flops_query: int = column("operations per query")
-    """both, and softmax and context of one query, which are the same for every score"""
-    bytes_at_once: int = column("bytes at once")
-    """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored
-    at once"""
-    bytes_by_step: int = column("by step")
-    """the same when one query of each sequence is scored at a time"""
-
-
 def score_costs(
     scores: Sequence[str], batch: int, source: int, target: int, hidden: int
 ) -> Analysis:
@@ -110,18 +91,24 @@ def score_costs(
         projecting = round(counts.projecting / target)
         # numbers for a sequence: projected keys, and scores and weights of all its queries
         kept = counts.projected + 2 * target * source
-        row = CostRow(
-            score=name,
-            attention_parameters=counts.parameters,
-            flops_scoring=counts.scoring,
-            flops_projecting=projecting,
-            flops_query=counts.scoring + projecting + rest,
-            bytes_at_once=batch * BYTES * (kept + target * counts.hidden_layer),
-            bytes_by_step=batch * BYTES * (kept + counts.hidden_layer),
-        )
-        rows.append(row)
+        operations = counts.scoring, projecting, counts.scoring + projecting + rest
+        at_once = batch * BYTES * (kept + target * counts.hidden_layer)
+        by_step = batch * BYTES * (kept + counts.hidden_layer)
+        rows.append([name, counts.parameters, *operations, at_once, by_step])
     sizes = {"batch": batch, "source": source, "target": target, "hidden": hidden}
-    return Analysis(sizes, rows)
+    columns = [
+        Column("score"),
+        Number("parameters", key="attention_parameters"),
+        Column("", key="flops_scoring"),  # to score one query against S keys
+        Column("", key="flops_projecting"),  # of the keys of a sequence, divided by its L queries
+        # both, and softmax and context of one query, which are the same for every score
+        Number("operations per query", key="flops_query"),
+        # projected keys, hidden layer, scores and weights: when all L queries of the batch are
+        # scored at once, and when one query of each sequence is scored at a time
+        Number("bytes at once"),
+        Number("by step", key="bytes_by_step"),
+    ]
+    return Analysis(sizes, Table(columns, rows))
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:

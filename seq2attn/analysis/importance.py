@@ -14,26 +14,12 @@ from torch import Tensor
 
 from seq2attn.analysis import Analysis
 from seq2attn.data.batches import generator, valid_mask
+from seq2attn.display.table import Column, Number, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.points import At, Hook
-
-
-@dataclass(frozen=True)
-class ImportanceRow:
-    """The strings of one length, decoded with one kind of weights."""
-
-    weights: str
-    """unchanged, permuted, uniform or frozen"""
-    length: int | None
-    """of the sources"""
-    exact_match: float
-    """share of the strings whose output is right"""
-    low: float | None
-    """ends of the 95 % interval over strings"""
-    high: float | None
 
 
 def attention_importance(
@@ -67,8 +53,15 @@ def attention_importance(
         # (a model without attention has no weights to replace: `Changes.hooks` raises)
         changed = replace(trained, predictor=replace(trained.predictor, changes=change))
         for row in changed.evaluate(seed=seed, **options).by_length("exact_match"):
-            rows.append(ImportanceRow(kind, row.length, row.value, row.low, row.high))
-    return Analysis(settings, rows)
+            rows.append([kind, row.length, row.value, row.low, row.high])
+    columns = [
+        Column("weights"),  # unchanged, permuted, uniform or frozen
+        Number("length"),  # of the sources
+        Number("exact match"),  # share of the strings whose output is right
+        Number("low"),  # ends of its 95 % interval over strings
+        Number("high"),
+    ]
+    return Analysis(settings, Table(columns, rows))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ matters after training.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from seq2attn import parts
@@ -23,7 +23,7 @@ from seq2attn.cli.options import (
     save_figure,
 )
 from seq2attn.display.console import write_json
-from seq2attn.display.table import Column, Table, text_of
+from seq2attn.display.table import text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
@@ -268,24 +268,16 @@ def _names(scores: Sequence[str]) -> list[str]:
 def _present(name: str, result: Analysis, shown: Shown) -> None:
     """Print the rows of an analysis as a table or as JSON, and draw its figure if it is wanted.
 
-    The fields of a row are the columns; a field's metadata may hold a heading other than its name,
-    and a number format.
     name: of the analysis; `NAME_figure` draws it.
     """
-    rows = [vars(row) for row in result.rows]
     if shown.as_json:
-        write_json({**result.settings, "rows": rows})
+        write_json({**result.settings, "rows": result.table.records()})
     else:
-        columns = []
-        for field in fields(result.rows[0]):
-            form = field.metadata.get("form", "")
-            heading = field.metadata.get("heading", field.name.replace("_", " "))
-            columns.append(Column(heading, right=field.type is not str, key=field.name, form=form))
         settings = ", ".join(
             f"{setting.replace('_', ' ')} {text_of(value, ',')}"
             for setting, value in result.settings.items()
         )
-        Table.of_records(rows, columns, notes=[settings]).show()
+        replace(result.table, notes=[settings]).show()
     if shown.plot:
         from seq2attn.analysis import figures
 
