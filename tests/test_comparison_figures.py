@@ -11,7 +11,7 @@ from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.results import Comparison, Group, TrialResult
 from seq2attn.display.signs import score_colour
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.statistics import mean_over_seeds
+from seq2attn.results.statistics import Ranked, mean_over_seeds
 from seq2attn.runs.records import Metrics
 
 SCORE, HIDDEN = "model.attention.score", "model.hidden"
@@ -38,7 +38,8 @@ def group(values, score, level, *, seeds=(1, 2, 3)):
         for length in (3, 10)
     ]
     trials = tuple(trial(seed, level) for seed in seeds)
-    return Group(", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows))
+    label = ", ".join(map(str, values.values()))
+    return Group(label, values, score, None, 3, trials, tuple(rows), Ranked())
 
 
 def figures(*groups):

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -71,7 +71,7 @@ class Group:
     rows: tuple[Record, ...]
     """as `_summaries` makes them: by the comparison's metric; by an error rate, one row for each
     rate, the comparison's first"""
-    ranked: Ranked = field(default_factory=Ranked)
+    ranked: Ranked
 
     @property
     def main(self) -> list[Record]:
@@ -301,6 +301,11 @@ def gather(plan: Plan) -> Comparison:
         if saved := find_evaluation(trial):
             result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
             results[trial.group].append(result)
+    metric = METRICS[plan.metric]
+    ranks: dict[str, Ranked] = {}
+    if len(results) > 1 and metric.lower_is_better is not None:  # None: neither is better
+        overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
+        ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
     trials_by_label = plan.groups
     groups = []
     for label, trials in results.items():
@@ -315,14 +320,9 @@ def gather(plan: Plan) -> Comparison:
             planned=len(planned),
             trials=tuple(trials),
             rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", ()))),
+            ranked=ranks.get(label, Ranked()),  # one that lacks values has no rank
         )
         groups.append(group)
-    metric = METRICS[plan.metric]
-    if len(groups) > 1 and metric.lower_is_better is not None:  # None: neither is better
-        overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
-        ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
-        # one that lacks values has no rank: it stays as it is
-        groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
     return Comparison(
         plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
     )
