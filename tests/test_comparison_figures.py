@@ -34,12 +34,12 @@ def group(values, score, level, *, seeds=(1, 2, 3)):
         "best": max(by_seed.values()),
     }
     rows = [
-        {"family": "random", "length_or_rate": length, "trained": length < 9, **numbers}
+        {"family": "random", "label": length, "trained": length < 9, **numbers}
         for length in (3, 10)
     ]
     trials = tuple(trial(seed, level) for seed in seeds)
     label = ", ".join(map(str, values.values()))
-    return Group(label, values, score, None, 3, trials, tuple(rows), Ranked())
+    return Group(label, values, score, None, 3, trials, values, rows, Ranked())
 
 
 def figures(*groups):
@@ -122,7 +122,7 @@ def test_only_figures_with_data_are_drawn():
     bare = replace(bare, trials=(replace(bare.trials[0], metrics=Metrics([], [])),))
     assert list(figures(bare)) == ["results"]
     assert figures() == {}
-    assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))
+    assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=[]))
 
 
 def test_a_figure_names_what_it_draws_and_no_text_lies_on_another():

@@ -111,12 +111,12 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     look.
     """
     rows = [row for group, _ in lines for row in group.main]
-    labels = sorted({row["length_or_rate"] for row in rows})
+    labels = sorted({row["label"] for row in rows})
     ticks = {label: place for place, label in enumerate(labels)}  # places on the x axis
-    untrained = ticks.keys() - {row["length_or_rate"] for row in rows if row["trained"]}
+    untrained = ticks.keys() - {row["label"] for row in rows if row["trained"]}
     for number, (group, look) in enumerate(lines):
         shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
-        positions = [ticks[row["length_or_rate"]] + shift for row in group.main]
+        positions = [ticks[row["label"]] + shift for row in group.main]
         means = [row["mean"] for row in group.main]
         seeds = [row["worst"] for row in group.main], [row["best"] for row in group.main]
         style = {"marker": look.marker, "lw": 1.2, "ms": 5}

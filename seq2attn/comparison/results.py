@@ -5,7 +5,7 @@ people and as flat records for programs.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -16,12 +16,7 @@ from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, lines_left_out
 from seq2attn.results.metrics import METRICS, RATES, Place, worst_note
-from seq2attn.results.statistics import (
-    Ranked,
-    mean_difference,
-    mean_over_seeds,
-    rank,
-)
+from seq2attn.results.statistics import Ranked, mean_difference, mean_over_seeds, rank
 from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import read_metrics
 
@@ -68,9 +63,11 @@ class Group:
     baseline: str | None  # label of the group to compare with; None for the baseline itself
     planned: int  # number of trials, some of which may not be done
     trials: tuple[TrialResult, ...]
-    rows: tuple[Record, ...]
-    """as `_summaries` makes them: by the comparison's metric; by an error rate, one row for each
-    rate, the comparison's first"""
+    about: Record
+    """its label, and what tells it from groups here and in other comparisons: config key -> value,
+    None for what only others have"""
+    rows: list[Record]
+    """all that tables show of each row of `_summaries`"""
     ranked: Ranked
 
     @property
@@ -90,13 +87,16 @@ class Comparison(Tabular):
     busy: tuple[str, ...] = ()  #: the trials that another process is training
     stopped_by: int | None = None  #: the number of the signal that stopped it
     planned: int = 0  #: how many trials the experiment has
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    #: what is the same in every trial: config key -> value
+
+    @property
+    def rows(self) -> list[Record]:
+        """The rows of all groups."""
+        return [row for group in self.groups for row in group.rows]
 
     @property
     def has_only_trained_lengths(self) -> bool:
         """True if all the lengths that were measured occur in training."""
-        return all(row["trained"] for group in self.groups for row in group.rows)
+        return all(row["trained"] for row in self.rows)
 
     # ---- for people ----
 
@@ -127,7 +127,7 @@ class Comparison(Tabular):
             notes = worst_note(worst)
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
-        return Table.of_records(self._records([group]), columns, title, notes)
+        return Table.of_records(group.rows, columns, title, notes)
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
@@ -163,7 +163,7 @@ class Comparison(Tabular):
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
-        families = {row["family"] for group in self.groups for row in group.rows}
+        families = {row["family"] for row in self.rows}
         form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
@@ -176,7 +176,7 @@ class Comparison(Tabular):
             Column("p", key="p_value", form=".2g"),
         ]
         # how often the model was cut off says how it fails; papers report WER and SER
-        rows = [row for row in self._records(self.groups) if row["metric"] != "cut_off"]
+        rows = [row for row in self.rows if row["metric"] != "cut_off"]
         text = "means over seeds with 95 % intervals (Student's); n: words or strings"
         notes = [f"{metric.heading}: {text}"]
         if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
@@ -226,29 +226,10 @@ class Comparison(Tabular):
         """Return one table for programs: a row for each group, family of strings and length, or
         error rate of a file, over seeds.
         """
-        rows = self._records(self.groups)
+        rows = list(map(dict, self.rows))
         for row in rows:
-            del row["length_or_rate"]  # for people
+            del row["label"], row["length_or_rate"]  # for people
         return Table.of_records(rows)
-
-    def _records(self, groups: Iterable[Group]) -> list[Record]:
-        """Return all that tables show of each row of these groups: column -> value. A length that
-        training has not has a star in `length_or_rate`.
-        """
-        records = []
-        for group in groups:
-            about = self._about(group)
-            for row in group.rows:
-                record = {
-                    **about,
-                    **row,
-                    "length_or_rate": f"{row['length_or_rate']}{'' if row['trained'] else '*'}",
-                    "baseline": group.baseline,
-                    **vars(group.ranked),
-                    "parameters": group.trials[0].parameters,
-                }
-                records.append(record)
-        return records
 
     def trial_records(self) -> list[Record]:
         """Return a flat record for each trial, family of strings, length and metric: a row of the
@@ -259,25 +240,16 @@ class Comparison(Tabular):
             for trial in group.trials:
                 about = {
                     "run": trial.run,
-                    **self._about(group),
+                    **group.about,
                     "seed": trial.seed,
                     "parameters": trial.parameters,
                 }
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
-    def _about(self, group: Group) -> Record:
-        """Return what tells a group from others, in this comparison and beyond; None for what only
-        other groups have.
-        """
-        about = {"group": group.label, **self.fixed}
-        for other in self.groups:
-            about |= dict.fromkeys(other.values)
-        return {**about, **group.values}
-
     def to_json(self) -> Record:
-        """Return plain values for JSON: all but `fixed`, and what says how far this call came, as
-        `planned` and `stopped_by` do.
+        """Return plain values for JSON: all but what says how far this call came, as `planned` and
+        `stopped_by` do.
         """
         return {
             "experiment": self.name,
@@ -306,26 +278,32 @@ def gather(plan: Plan) -> Comparison:
     if len(results) > 1 and metric.lower_is_better is not None:  # None: neither is better
         overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
-    trials_by_label = plan.groups
+    planned = plan.groups  # label -> its trials
+    lacking: Record = {}  # what varies in any group
+    for label in results:
+        lacking |= dict.fromkeys(planned[label][0].values)
     groups = []
     for label, trials in results.items():
-        planned = trials_by_label[label]
+        first = planned[label][0]
+        about = {"group": label, **plan.fixed, **lacking, **first.values}
+        ranked = ranks.get(label, Ranked())  # one that lacks values has no rank
         named = plan.baselines[label]
         baseline = named if named != label else None
+        of_group = {"baseline": baseline, **vars(ranked), "parameters": trials[0].parameters}
+        summaries = _summaries(plan.metric, trials, results.get(baseline or "", ()))
         group = Group(
             label=label,
-            values=planned[0].values,  # those of all its trials
-            score=planned[0].config.score_name,
+            values=first.values,  # those of all its trials
+            score=first.config.score_name,
             baseline=baseline,
-            planned=len(planned),
+            planned=len(planned[label]),
             trials=tuple(trials),
-            rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", ()))),
-            ranked=ranks.get(label, Ranked()),  # one that lacks values has no rank
+            about=about,
+            rows=[{**about, **row, **of_group} for row in summaries],
+            ranked=ranked,
         )
         groups.append(group)
-    return Comparison(
-        plan.name, plan.metric, tuple(groups), planned=len(plan.trials), fixed=plan.fixed
-    )
+    return Comparison(plan.name, plan.metric, tuple(groups), planned=len(plan.trials))
 
 
 def _summaries(
@@ -334,10 +312,10 @@ def _summaries(
     """Yield a group's row over its seeds for each family and length; if the metric is an error rate
     of a file, one row for each of these rates instead, that of `metric_name` first.
 
-    A row has what is measured (for people, `length_or_rate` is the length, or the name of the error
-    rate), how many `samples` (strings or words) and `seeds`, the mean with its interval, the worst
-    and best seed (the first on a tie), and the difference from the baseline's values with the same
-    seeds, None for the baseline itself.
+    A row has what is measured (`label`: the length, or the name of the error rate; for people, in
+    `length_or_rate`, with a star if training has not that length), how many `samples` (strings or
+    words) and `seeds`, the mean with its interval, the worst and best seed (the first on a tie),
+    and the difference from the baseline's values with the same seeds, None for the baseline itself.
 
     trials: those of the group. baseline: those of the group to compare with; none for the baseline
     itself.
@@ -359,13 +337,16 @@ def _summaries(
             if metric.lower_is_better:
                 worst_seed, best_seed = best_seed, worst_seed
             difference = mean_difference(values, others, metric.largest)
+            label = length or RATES[name]
+            trained = measured[place].trained
             yield {
-                "length_or_rate": length or RATES[name],
+                "label": label,
+                "length_or_rate": f"{label}{'' if trained else '*'}",
                 "family": family,
                 "length": length,
                 "metric": name,
                 "samples": measured[place].samples,
-                "trained": measured[place].trained,
+                "trained": trained,
                 "seeds": mean.count,
                 "mean": mean,
                 "sd": mean.deviation,
