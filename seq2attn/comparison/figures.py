@@ -18,6 +18,7 @@ from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.figures import (
     FORMATS,
+    Look,
     clean,
     column,
     draw_lengths,
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from seq2attn.comparison.results import Comparison, Group
-    from seq2attn.plotting.figures import Look
 
-Lines = Sequence[tuple["Group", "Look"]]
+Lines = Sequence[tuple["Group", Look]]
 """the groups of a panel, and how each is drawn"""
 
 CURVES = {
@@ -54,10 +54,10 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     groups = comparison.groups
     metric = METRICS[comparison.metric]
     panels = _panels(groups)
-    trials = [trial for group in groups for trial in group.trials]
     figures = {}
     for curve, label in CURVES.items():
-        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # one point is not a curve
+        # (one point is not a curve)
+        if any(len(one.metrics.curve(curve)) > 1 for group in groups for one in group.trials):
             title = f"{comparison.name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:

@@ -9,19 +9,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from seq2attn.comparison.experiment import (
-    CONFIG,
-    MAX_TRIALS,
-    TRAIN,
-    Experiment,
-    Settings,
-)
+from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, TRAIN, Experiment, Settings
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Values, flat_values, load_config, override_list, place_of
 from seq2attn.config.schema import PARTS
@@ -52,7 +46,7 @@ class Plan:
     metric: str
     baselines: Mapping[str, str]
     """label of a group -> that of the group it is compared with; empty if there is none"""
-    fixed: Values = field(default_factory=dict)
+    fixed: Values
     """what is the same in every trial: config key -> number or text"""
 
     @property
