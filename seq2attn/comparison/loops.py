@@ -11,9 +11,8 @@ import pickle
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.errors import Seq2AttnError, error_text, quoted, short_path
 
@@ -21,8 +20,7 @@ Train = Callable[[Any], object]
 """a function that trains the `NewModel` it is given"""
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A function of the user's that trains a model, in a form that other processes can be given."""
 
     key: str

@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.plan import make_plan, other_code, read_tasks, save_plan
@@ -43,7 +43,8 @@ LOST = "the connection to the executor of the trials is lost; finished trials ar
 ANSWER = 5  # seconds for a Dask scheduler to answer
 ALL = "all trials"  # as the display calls their total
 ExecutorWord = str | Callable[[], Executor] | None
-"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
+"""where trials run: in processes of this machine (None), `dask:ADDRESS`, or a function that makes
+an Executor"""
 DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
 
 
@@ -61,8 +62,7 @@ def compare(
     and return the results of all.
 
     device: its name, as for `choose_device`. plugins: files that each worker loads.
-    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run:
-    None for processes of this machine, `dask:ADDRESS`, or a function that makes an Executor.
+    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run.
     progress: as for `make_display`.
 
     The first signal, such as Ctrl-C's, stops: running trials are saved, and the signal's number is
@@ -103,12 +103,11 @@ def compare(
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
-@dataclass(frozen=True)
-class Workers:
+class Workers(NamedTuple):
     """What runs the trials: workers of executors that `make` makes."""
 
     make: Callable[[], Executor]
-    count: int | None
+    limit: int | None
     """trials at a time; None: as many as the Dask cluster has workers, which come and go"""
     client: Any = None
     """of the Dask cluster; None elsewhere"""
@@ -147,7 +146,7 @@ class Queue:
         """
         if self._suspects:
             return 1
-        return self.workers.count or max(1, len(self._others()))  # 1: it waits for the first
+        return self.workers.limit or max(1, len(self._others()))  # 1: it waits for the first
 
     def _others(self) -> list[str]:
         """Return the workers of Dask's that are not left out; none without a connection, which the
@@ -259,9 +258,7 @@ class Queue:
         self.display.step(ALL, done, f"{len(self.outcomes):,}/{self.count:,} trials")
 
     def _cancel_or_wait(self) -> None:
-        """Cancel the trials that have not begun, and wait for the others, which save themselves;
-        keep how these ended.
-        """
+        """Cancel the trials that have not begun. Wait for the others, and keep how they ended."""
         for future, trial in self.running.items():
             # first look whether it runs: a future of Dask's can be cancelled even then
             if is_training(trial.run) or not future.cancel():
@@ -290,8 +287,7 @@ def _outcome(future: Future[Outcome]) -> Outcome:
 
 @contextlib.contextmanager
 def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
-    """Yield what runs the trials, as `ExecutorWord` describes. A connection to Dask is closed
-    afterwards.
+    """Yield what runs the trials. A connection to Dask is closed afterwards.
 
     count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
     many there are.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn import __version__
 from seq2attn.comparison.loops import Loop
@@ -155,8 +155,7 @@ class Trial:
         return bool(self.config.data_files)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a trial ended."""
 
     state: str
