@@ -13,11 +13,10 @@ from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.results.answers import PairAnswer, align
+from seq2attn.results.answers import PairAnswer, align, errors_table
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
 from seq2attn.results.statistics import share
-from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse
 
 
@@ -55,7 +54,7 @@ def test_rates_counted_by_hand():
 
 
 def test_errors_are_sorted_for_reading():
-    assert list(errors_table(RESULT).tsv()) == [
+    assert list(errors_table(RESULT.errors()).tsv()) == [
         "source\tfeatures\tright\tanswer\tedits\twhat",
         "bb\t\tb b\tb b\t0\t(cut off)",
         "b\t\tb\tb b\t1\t>b",

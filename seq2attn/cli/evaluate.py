@@ -38,13 +38,8 @@ from seq2attn.cli.options import (
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation, side_by_side
-from seq2attn.results.tables import (
-    ERRORS_HEADER,
-    errors_table,
-    paired_table,
-    paper_table,
-)
+from seq2attn.results.answers import ERRORS_HEADER, errors_table
+from seq2attn.results.evaluation import Evaluation, paper_table, rates_table, side_by_side
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option, save_evaluation
 
 if TYPE_CHECKING:
@@ -153,7 +148,7 @@ def evaluate(
     # an ensemble has no seed: each of its runs has one
     seeds = {} if models.as_ensemble else {run.name: run.config.seed for run in loaded}
     if paired:
-        paired_table(measured, seeds).show(as_json)
+        rates_table(measured, seeds, paired=True).show(as_json)
     else:
         _print(measured, as_json)
     # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say how
@@ -165,7 +160,7 @@ def evaluate(
         save_latex(paper_table(measured, seeds), latex)
     if errors:
         (evaluation,) = measured.values()  # --errors was refused for several
-        table = errors_table(evaluation)
+        table = errors_table(evaluation.errors())
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
 

@@ -8,6 +8,11 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from seq2attn.display.table import Column, Table
+
+ERRORS = ("source", "features", "right", "answer", "edits", "what")
+ERRORS_HEADER = "\t".join(ERRORS) + "\n"
+"""the first line of a file of wrong answers"""
 LARGEST_SIDE = 200  # rows or columns of a map that is drawn
 Symbol = Annotated[str, Field(max_length=100)]  # most have one character
 Weight = Annotated[float, Field(ge=0, le=1.001)]  # above 1: by rounding
@@ -63,6 +68,21 @@ class PairAnswer:
     def rights(self) -> set[str]:
         """All right answers."""
         return {self.right, *self.others}
+
+
+def errors_table(wrong: Sequence[PairAnswer]) -> Table:
+    """Return wrong answers: source, its features if it has any, right answer, answer, number of
+    edits, and the edits as `a>b` (b written for a), `a>` (left out) or `>b` (added).
+    """
+    rows = []
+    for answer in wrong:
+        what = list(map(str, answer.edits))
+        if not answer.finished:
+            what.append("(cut off)")
+        source, _, features = answer.source.partition("\t")
+        edits = len(answer.edits)
+        rows.append((source, features, answer.right, answer.answer, edits, " ".join(what)))
+    return Table(list(map(Column, ERRORS)), rows)
 
 
 @dataclass(frozen=True)

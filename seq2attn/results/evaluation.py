@@ -21,6 +21,7 @@ from seq2attn.results.metrics import METRICS, RATES, Place, Row, worst_note
 from seq2attn.results.statistics import Estimate, effective_count, paired_difference, sign_flips
 
 MAX_EDITS = 12  # different ones that a note lists
+TEST = "exact permutation test over sources, two-sided; McNemar's exact test where each counts once"
 
 
 class Paired(NamedTuple):
@@ -239,7 +240,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     """
     tables = []
     if of_files := {name: one for name, one in evaluations.items() if one.get("wer")}:
-        tables.append(_rates_table(of_files))
+        tables.append(rates_table(of_files, {}, paired=False))
     if len(evaluations) > 1:
         return [*tables, length_table(evaluations, ["--json has every measure"])]
     ((name, one),) = evaluations.items()
@@ -287,29 +288,75 @@ def _by_length(
     return Table(headings, rows, title, notes)
 
 
-def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    """Return the error rates of evaluations on files of pairs, a row for each run; of a single one,
-    a note lists its `MAX_EDITS` most frequent edits. Where a terminal is too narrow, optional
-    columns are left out.
+def rates_table(
+    evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int], *, paired: bool
+) -> Table:
+    """Return the error rates of evaluations on files of pairs, by the name of their run. Where a
+    terminal is too narrow, optional columns are left out.
+
+    seeds: name of a run -> the seed of its training; an ensemble has none.
+    paired: True for evaluations of the same words: then the table also has, of each run against the
+        first, how many words only one of them has right, the difference in the word error rate, and
+        its p-value. Otherwise a note lists the most frequent edits of a single run.
+
+    Raises `Seq2AttnError` for two to be paired that were not measured on the same words.
     """
-    columns = [Column("run"), Number("n")]  # words, or with `per="token"` lines
-    for metric, heading in RATES.items():
-        columns.append(Column(f"{heading}, %", form=".1%", optional=metric != "wer"))
+    first, baseline = next(iter(evaluations.items()))
+    # how often the model was cut off says how it fails; papers report WER and SER
+    rates = ["wer", "ser"] if paired else list(RATES)
     rows = []
     for name, one in evaluations.items():
-        rows.append([name, one.words, *map(one.get, RATES)])
-    files = {one.data["name"] for one in evaluations.values() if one.data}
+        compared: tuple[object, ...] = (None,) * 4  # the first run is not compared with itself
+        if paired and one is not baseline:
+            try:
+                compared = one.paired(baseline)  # a difference above 0: worse than the first run
+            except Seq2AttnError as error:
+                error.message = f"A = {name}, B = {first}: {error.message}"
+                raise
+        rows.append([name, seeds.get(name), one.words, *map(one.get, rates), *compared])
+    columns = [Column("run"), Number("seed", form="d", optional=True), Number("n")]
+    for rate in rates:
+        columns.append(Number(f"{RATES[rate]}, %", key=rate, form=".1%", optional=rate != "wer"))
+    columns += [
+        Number("only it right"),
+        Number("only the first right"),
+        Number("difference", form="+.1%"),
+        Column("p", form=".2g"),
+    ]
+    title = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
     notes = lines_left_out(evaluations.values())
+    if not paired:
+        return Table(columns, rows, f"error rates on {title}", notes + _edits_note(evaluations))
+    about = ["brackets: 95 % intervals; n: words or lines"]
+    if len(rows) > 1:
+        about.append(f"difference: in WER from {first}; p: {TEST}")
+    return Table(columns, rows, title, about + notes)
+
+
+def _edits_note(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """Return a note of the `MAX_EDITS` most frequent edits of a single run; of several, none."""
     edits = Counter[Edit]()
-    if len(rows) == 1:
-        for answer in one.answers:
+    if len(evaluations) == 1:
+        for answer in next(iter(evaluations.values())).answers:
             for edit in answer.edits:
                 edits[edit] += answer.words  # so many words of the file have this answer
     counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
-    if counts:
-        signs = "a>b: b written for a; a>: left out; >b: added"
-        notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
-    return Table(columns, rows, f"error rates on {', '.join(sorted(files))}", notes)
+    signs = "a>b: b written for a; a>: left out; >b: added"
+    return [f"most frequent edits ({signs}): {', '.join(counts)}"] if counts else []
+
+
+def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
+    """Return a table for a paper of the evaluations of several runs, by their names: of words of a
+    file the error rates, paired; of strings that a task draws exact match, a row for each length.
+
+    seeds: as for `rates_table`.
+    """
+    baseline = next(iter(evaluations.values()))
+    if baseline.get("wer"):
+        return rates_table(evaluations, seeds, paired=True)
+    count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
+    trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
+    return length_table(evaluations, [count, *trained])
 
 
 def lines_left_out(evaluations: Iterable[Evaluation]) -> list[str]:
