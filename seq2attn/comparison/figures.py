@@ -63,7 +63,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     if groups:
         title = f"{comparison.name}: mean over seeds with its 95 % interval\n"
         title += "band: worst to best seed"
-        if not comparison.has_only_trained_lengths:
+        if not all(row["trained"] for row in comparison.rows):
             title += "; grey: never seen in training"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
     return figures

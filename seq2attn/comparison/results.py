@@ -93,11 +93,6 @@ class Comparison(Tabular):
         """The rows of all groups."""
         return [row for group in self.groups for row in group.rows]
 
-    @property
-    def has_only_trained_lengths(self) -> bool:
-        """True if all the lengths that were measured occur in training."""
-        return all(row["trained"] for row in self.rows)
-
     # ---- for people ----
 
     def tables(self) -> list[Table]:
@@ -152,7 +147,7 @@ class Comparison(Tabular):
         if self.busy:
             names = ", ".join(self.busy)
             notes.append(f"trained by other processes, and shown once they are done: {names}")
-        if not self.has_only_trained_lengths:
+        if not all(row["trained"] for row in self.rows):
             notes.append("* never seen in training")
         notes += self._left_out()
         title = f"{self.name}: {METRICS[self.metric].heading}"

@@ -153,11 +153,6 @@ class Evaluation(Tabular):
         mean = f"exact match {values['exact_match_mean']:.3f} on average"
         return f"{mean}; worst: {worst.value:.3f} at length {worst.length}"
 
-    @property
-    def words(self) -> int:
-        """How many words of a file of pairs count, with `per="token"` its lines."""
-        return sum(answer.words for answer in self.answers)
-
     def errors(self) -> list[PairAnswer]:
         """Return the wrong answers, for reading: those with few edits first, and answers with the
         same edits together.
@@ -313,7 +308,8 @@ def rates_table(
             except Seq2AttnError as error:
                 error.message = f"A = {name}, B = {first}: {error.message}"
                 raise
-        rows.append([name, seeds.get(name), one.words, *map(one.get, rates), *compared])
+        count = sum(answer.words for answer in one.answers)  # with `per="token"`, of lines
+        rows.append([name, seeds.get(name), count, *map(one.get, rates), *compared])
     columns = [Column("run"), Number("seed", form="d", optional=True), Number("n")]
     for rate in rates:
         columns.append(Number(f"{RATES[rate]}, %", key=rate, form=".1%", optional=rate != "wer"))
