@@ -165,9 +165,8 @@ def _used_by_function(function: FunctionType) -> list[Any]:
     bytecode, constants and names; and the global values that have these names.
     """
     parts: list[Any] = [function.__defaults__, function.__kwdefaults__]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # it has no value yet
-            parts.append(cell.cell_contents)
+    with contextlib.suppress(ValueError):  # one of the variables around it has no value yet
+        parts += inspect.getclosurevars(function).nonlocals.values()
     codes = [function.__code__]
     for code in codes:  # and those of the functions inside it, which are appended meanwhile
         for constant in code.co_consts:
