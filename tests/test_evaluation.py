@@ -301,7 +301,7 @@ def read_as(kind, value):
     [
         *({"value": wrong} for wrong in (None, "high", 1.5, -0.1, 0.5)),  # .5 is below the low end
         *({"low": 1.1}, {"high": 0.9}, {"length": "x"}, {"length": 0}, {"samples": 0}),
-        *({"family": "f"}, {"metric": "m"}, {"trained": 1}, {"metric": "alignment"}),
+        *({"family": "f"}, {"metric": "m"}, {"trained": 1}),
     ],
 )
 def test_a_record_that_is_not_an_evaluation_is_refused(change):

@@ -108,7 +108,6 @@ def score_variance(
         # None without theory, or if all scores are equal (`none`)
         deviation = (variance - theory) / error if theory is not None and error else None
         rows.append([name, width, variance, error, theory, deviation])
-    components = {"query_mean": query_mean, "query_sd": 1.0, "key_mean": key_mean, "key_sd": 1.0}
     columns = [
         Column("score"),
         Number("D", key="width"),
@@ -119,7 +118,14 @@ def score_variance(
         # (measured - theory) / standard error; beyond 3 once in 370 times
         Number("off by", key="deviation", form="+.1f"),
     ]
-    settings = {"samples": samples, "seed": seed, **components}
+    settings = {
+        "samples": samples,
+        "seed": seed,
+        "query_mean": query_mean,
+        "query_sd": 1.0,
+        "key_mean": key_mean,
+        "key_sd": 1.0,
+    }
     return Analysis(settings, Table(columns, rows))
 
 

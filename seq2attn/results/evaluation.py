@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from seq2attn.display.signs import sign
 from seq2attn.display.table import Column, Number, Table, Tabular
@@ -40,7 +40,7 @@ class Paired(NamedTuple):
 class Evaluation(Tabular):
     """What was measured of one model, on strings that a task draws or on the pairs of a file."""
 
-    rows: tuple[Row, ...]
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     """a row for each family of strings, length and metric"""
     answers: tuple[PairAnswer, ...] = ()
     """of pairs, an answer to each different source, in the order of the pairs; of strings that a
@@ -62,10 +62,6 @@ class Evaluation(Tabular):
     left_out: dict[str, PositiveInt] | None = None
     """of pairs: how many malformed lines were left out, by the name of each file, also of those of
     training; None if none was"""
-
-    def __post_init__(self) -> None:
-        if not self.rows or len(self._by_key) < len(self.rows):
-            raise ValueError("it has no rows, or two of the same metric, family and length")
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
