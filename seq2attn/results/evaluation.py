@@ -235,11 +235,8 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     if len(evaluations) > 1:
         return [*tables, length_table(evaluations, ["--json has every measure"])]
     ((name, one),) = evaluations.items()
-    columns = [
-        (metric.heading, one, metric.name)
-        for metric in METRICS.values()
-        if metric.heading and one.by_length(metric.name)
-    ]
+    # people do not see the column of what was not measured
+    columns = [(metric.heading, one, metric.name) for metric in METRICS.values()]
     notes = worst_note({row.place: row.value for row in one.by_length("exact_match")})
     return [*tables, _by_length(columns, name, notes)]
 
