@@ -30,6 +30,14 @@ def plan(*configs, root=Path("none"), **settings):
     return make_plan(experiment(*configs, **settings), root)
 
 
+def groups_of(found):
+    """The trials that differ in their seed alone, by label."""
+    groups = {}
+    for trial in found.trials:
+        groups.setdefault(trial.group, []).append(trial)
+    return groups
+
+
 # ---- --vary ----
 
 
@@ -65,7 +73,7 @@ def how_measured(trial):
 def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_config_says(base):
     vary = ("model.attention.score=dot,none", "seed=1-2")
     found = plan(base, vary=vary)
-    assert list(found.groups) == ["dot", "none"]
+    assert list(groups_of(found)) == ["dot", "none"]
     expected = [(score, seed) for score in ("dot", "none") for seed in (1, 2)]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
@@ -79,7 +87,7 @@ def test_labels_show_what_varies_and_names_what_is_asked_for(base):
     vary = ("model.hidden=8,16", "model.attention.score=dot,concat")  # the second by a synonym
     vary += ("training.clip_norm=null,0.5", "model.initial_state=last")
     found = plan(base, vary=vary)
-    assert next(iter(found.groups)) == "hidden=8, dot, clip_norm=null"
+    assert next(iter(groups_of(found))) == "hidden=8, dot, clip_norm=null"
     assert found.trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
 
 
@@ -89,23 +97,23 @@ def test_a_section_shows_the_keys_that_differ_and_names_do_not_change_with_the_o
         "{layers: 1, attention: {score: dot, window: {name: local_m, radius: 3}}}",
     )
     found = plan(base, vary=[f"model={','.join(models)}"])
-    assert list(found.groups) == ["base", "window=local_m, radius=3"]
+    assert list(groups_of(found)) == ["base", "window=local_m, radius=3"]
     assert found.fixed == {"model.layers": 1, "model.attention.score": "dot"}
     longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
-    assert list(longer.groups) == [
+    assert list(groups_of(longer)) == [
         "layers=1, dot",
         "layers=1, dot, window=local_m, radius=3",
         "cell=lstm",
     ]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
-    assert longer.baselines == dict.fromkeys(longer.groups, "layers=1, dot")
+    assert longer.baselines == dict.fromkeys(groups_of(longer), "layers=1, dot")
     tasks = (
         "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, "
         "max_length: 8, reverse: true}"
     )
-    assert list(plan(base, vary=[tasks]).groups) == ["copy", "recopy", "recopy, reverse=true"]
+    assert list(groups_of(plan(base, vary=[tasks]))) == ["copy", "recopy", "recopy, reverse=true"]
     losses = "training.losses=[cross_entropy],[cross_entropy,{name: coverage, weight: 0.1}]"
-    assert next(iter(plan(base, vary=[losses]).groups)) == 'losses=["cross_entropy"]'
+    assert next(iter(groups_of(plan(base, vary=[losses])))) == 'losses=["cross_entropy"]'
     assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == [
         "e-copy-seed_1",
         "e-sort-seed_1",
@@ -154,7 +162,7 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 )
 def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
     found = plan(base, vary=GRID, baseline=baseline)
-    assert list(found.baselines) == list(found.groups)
+    assert list(found.baselines) == list(groups_of(found))
     assert list(found.baselines.values()) == expected
 
 
@@ -235,7 +243,7 @@ def test_a_plan_is_read_back_from_the_runs_directory(base, tmp_path):
 def test_shipped_experiments_are_valid(path):
     found = compose_experiment(path)
     assert found.settings.description
-    groups = make_plan(found, Path("none")).groups
+    groups = groups_of(make_plan(found, Path("none")))
     assert all(len(trials) > 1 for trials in groups.values())  # a single seed shows no spread
     if path.stem != "chapter":
         return

@@ -49,14 +49,6 @@ class Plan:
     fixed: Values
     """what is the same in every trial: config key -> number or text"""
 
-    @property
-    def groups(self) -> dict[str, list[Trial]]:
-        """Trials that differ in their seed alone, by label."""
-        groups: dict[str, list[Trial]] = {}
-        for trial in self.trials:
-            groups.setdefault(trial.group, []).append(trial)
-        return groups
-
 
 def make_plan(experiment: Experiment, root: Path) -> Plan:
     """Return the plan of `experiment`: all its trials, each with its config validated. root: the
@@ -247,7 +239,7 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
         yield Problem(
             "baseline",
             f"no group has {wanted} and is otherwise {lacking[0]}; the groups are: "
-            f"{'; '.join(plan.groups)}",
+            f"{'; '.join(plan.baselines)}",
         )
     on_files = [trial.on_files for trial in plan.trials]
     if METRICS[plan.metric].of_file and not all(on_files):

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from seq2attn.comparison.plan import Plan
-from seq2attn.comparison.trial import find_evaluation
+from seq2attn.comparison.trial import Trial, find_evaluation
 from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, lines_left_out
@@ -263,8 +263,10 @@ def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done, by group; several groups are ranked, if
     either more or less is better.
     """
-    results: dict[str, list[TrialResult]] = defaultdict(list)
+    results: dict[str, list[TrialResult]] = defaultdict(list)  # by the label of the group
+    planned: dict[str, list[Trial]] = defaultdict(list)
     for trial in plan.trials:
+        planned[trial.group].append(trial)
         if saved := find_evaluation(trial):
             result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
             results[trial.group].append(result)
@@ -273,7 +275,6 @@ def gather(plan: Plan) -> Comparison:
     if len(results) > 1 and metric.lower_is_better is not None:  # None: neither is better
         overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
-    planned = plan.groups  # label -> its trials
     lacking: Record = {}  # what varies in any group
     for label in results:
         lacking |= dict.fromkeys(planned[label][0].values)
