@@ -23,7 +23,7 @@ def trial(seed, level):
         (step, Evaluation((measured.row("entropy", 3, 0.1 * step),))) for step in (10, 20)
     ]
     evaluation = Evaluation((measured.row("exact_match", 3, 0.5),))
-    return TrialResult(f"r-{seed}", seed, evaluation, Metrics(losses, evaluations))
+    return TrialResult(f"r-{seed}", seed, 9, evaluation, Metrics(losses, evaluations))
 
 
 def group(values, score, level, *, seeds=(1, 2, 3)):

@@ -68,7 +68,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         raise ConfigError(experiment.source, problems, hint=hint)
     settings = experiment.settings
     trials, common = _labelled(made, next(iter(experiment.bases)))
-    on_files = all(trial.on_files for trial in trials)
+    on_files = all(trial.config.data_files for trial in trials)
     plan = Plan(
         experiment.name,
         trials,
@@ -241,7 +241,7 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
             f"no group has {wanted} and is otherwise {lacking[0]}; the groups are: "
             f"{'; '.join(plan.baselines)}",
         )
-    on_files = [trial.on_files for trial in plan.trials]
+    on_files = [trial.config.data_files for trial in plan.trials]
     if METRICS[plan.metric].of_file and not all(on_files):
         yield Problem("metric", f"{plan.metric} is measured on files of pairs (task: pairs)")
     for option in ("lengths", "samples"):

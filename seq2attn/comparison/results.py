@@ -40,13 +40,10 @@ class TrialResult:
 
     run: str
     seed: int
+    parameters: int | None
+    """the number of all; None if it is unknown"""
     evaluation: Evaluation
     metrics: Metrics
-
-    @property
-    def parameters(self) -> int | None:
-        """The number of all its parameters."""
-        return (self.evaluation.parameters or {}).get("total")
 
 
 Record = dict[str, Any]
@@ -268,7 +265,10 @@ def gather(plan: Plan) -> Comparison:
     for trial in plan.trials:
         planned[trial.group].append(trial)
         if saved := find_evaluation(trial):
-            result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
+            parameters = (saved.parameters or {}).get("total")
+            result = TrialResult(
+                trial.name, trial.config.seed, parameters, saved, read_metrics(trial.run)
+            )
             results[trial.group].append(result)
     metric = METRICS[plan.metric]
     ranks: dict[str, Ranked] = {}

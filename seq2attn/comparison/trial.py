@@ -125,7 +125,7 @@ class Trial:
     group: str  # label of the trials that differ only in their seed
     values: Values  # what varies except the seed: config key -> number or text
     settings: Values  # the config as plain values: a worker loads its plug-ins first
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # of a task that reads files all pairs of the dev file are measured
     samples: int
     families: tuple[str, ...]
     checkpoint: str
@@ -148,11 +148,6 @@ class Trial:
     def run(self) -> Run:
         """The run's directory, which may not exist yet."""
         return Run(self.root / self.name)
-
-    @property
-    def on_files(self) -> bool:
-        """True if the task reads files; it is then measured on the dev file, not on `lengths`."""
-        return bool(self.config.data_files)
 
 
 class Outcome(NamedTuple):
@@ -201,7 +196,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     wanted = set(itertools.product(trial.families, trial.lengths))
     for saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
         as_wanted = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
-        if saved.trained_steps == status.step and (trial.on_files or as_wanted):
+        if saved.trained_steps == status.step and (trial.config.data_files or as_wanted):
             return saved
     return None
 
@@ -354,7 +349,7 @@ def _measure(trial: Trial, context: WorkerContext) -> None:
     trained = load_run(run, trial.checkpoint, context.device)
     if trained.checkpoint != trial.checkpoint:  # the run lacks it, and another was loaded
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
-    if trial.on_files:
+    if trial.config.data_files:
         check_same_files(run, trial.config)
         measured = trained.evaluate(data=trial.config.data_files["dev"])
     else:
