@@ -228,7 +228,6 @@ compare good.yaml | model (good.yaml:1): unknown key | compare -c CONFIG --vary 
 compare -c good.yaml | nothing to compare | For example: --vary seed=1-5
 compare alone.yaml | nothing to compare | For example: --vary seed=1-5
 compare -c dates.yaml --vary seed=1-2 --families unary | {FEW}
-compare -c dates.yaml --vary seed=1-2 --set evaluation.families=[unary] --families random | {FEW}
 train -c dates.yaml --set evaluation.families=[unary] | {FEW}
 compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8 | {SHORT}
 train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8] | {SHORT}
