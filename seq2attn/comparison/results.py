@@ -146,7 +146,7 @@ class Comparison(Tabular):
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not all(row["trained"] for row in self.rows):
             notes.append("* never seen in training")
-        notes += self._left_out()
+        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
         title = f"{self.name}: {METRICS[self.metric].heading}"
         return Table.of_records(rows, RANKING, title, notes)
 
@@ -174,11 +174,8 @@ class Comparison(Tabular):
         if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
             names = ", ".join(baselines)
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
-
-    def _left_out(self) -> list[str]:
-        """Return sentences on malformed lines of the dev files, alike in all trials of a group."""
-        return lines_left_out(group.trials[0].evaluation for group in self.groups)
+        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
+        return Table.of_records(rows, columns, self.name, notes)
 
     def _verdict(self) -> str:
         """Return sentences that say which group is the best, and whether these seeds show it."""

@@ -210,7 +210,8 @@ class Queue:
     def _submit(self, trial: Trial) -> Future[Outcome]:
         # as Dask's executor understands it
         place = {"workers": self._others()} if self._left_out else {}
-        return self.executor.submit(train_and_measure, trial, self.context, **place)
+        # a copy has no `config` yet, which a worker can only make after it has loaded its plug-ins
+        return self.executor.submit(train_and_measure, replace(trial), self.context, **place)
 
     def _collect(self) -> None:
         """Wait until a trial has ended, `POLL` seconds at most. Keep how each ended, or put it

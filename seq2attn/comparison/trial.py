@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seq2attn import __version__
 from seq2attn.comparison.loops import Loop
@@ -137,12 +137,6 @@ class Trial:
     def config(self) -> Config:
         """The config, validated once in each process."""
         return check_config(self.settings)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out `config`, which a worker can only make after it has loaded its plug-ins."""
-        state = dict(vars(self))
-        state.pop("config", None)
-        return state
 
     @property
     def run(self) -> Run:

@@ -315,20 +315,20 @@ def rates_table(
     title = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
     notes = lines_left_out(evaluations.values())
     if not paired:
-        return Table(columns, rows, f"error rates on {title}", notes + _edits_note(evaluations))
+        answers = baseline.answers if len(rows) == 1 else ()
+        return Table(columns, rows, f"error rates on {title}", notes + _edits_note(answers))
     about = ["brackets: 95 % intervals; n: words or lines"]
     if len(rows) > 1:
         about.append(f"difference: in WER from {first}; p: {TEST}")
     return Table(columns, rows, title, about + notes)
 
 
-def _edits_note(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """Return a note of the `MAX_EDITS` most frequent edits of a single run; of several, none."""
+def _edits_note(answers: Iterable[PairAnswer]) -> list[str]:
+    """Return a note of the `MAX_EDITS` most frequent edits in these answers, if they have any."""
     edits = Counter[Edit]()
-    if len(evaluations) == 1:
-        for answer in next(iter(evaluations.values())).answers:
-            for edit in answer.edits:
-                edits[edit] += answer.words  # so many words of the file have this answer
+    for answer in answers:
+        for edit in answer.edits:
+            edits[edit] += answer.words  # so many words of the file have this answer
     counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
     signs = "a>b: b written for a; a>: left out; >b: added"
     return [f"most frequent edits ({signs}): {', '.join(counts)}"] if counts else []
