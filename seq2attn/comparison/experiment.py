@@ -29,6 +29,10 @@ HINT = (
     "An experiment names base configs and what to vary; docs/comparing.md explains its keys.\n"
     "To compare the seeds of a model's config: seq2attn compare -c CONFIG --vary seed=1-5"
 )
+USAGE = (
+    "For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
+    "See: seq2attn compare --help"
+)
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
 LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
@@ -97,11 +101,9 @@ def compose_experiment(
 ) -> Experiment:
     """Return the experiment of an experiment `file`, or of base `configs`: exactly one of the two.
 
-    configs: files, or keys and values, which are called `config_1`, `config_2`, ...
+    configs, train: as for `seq2attn.compare`.
     vary: texts `KEY=A,B`, and overrides, texts `KEY=VALUE`: each replaces what the file has for its
-        key; the file's other keys stay.
-    baseline: texts `KEY=VALUE`, in place of all that the file has under `baseline`.
-    train: a function that trains a model, or several by name.
+        key; the file's other keys stay. baseline: in place of all that the file has under that key.
     name: of the experiment, with which the names of its runs begin; by default the file's own name,
         `compare-CONFIG`, or `compare` for several configs.
     options: `metric`, `lengths`, `families`, `samples` and `checkpoint`; None: as the file says.
@@ -110,13 +112,10 @@ def compose_experiment(
     """
     if (file is None) == (not configs):  # neither, or both
         raise Seq2AttnError(
-            "expected an experiment file, or --config FILE and --vary KEY=A,B,...",
-            hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
-            "See: seq2attn compare --help",
+            "expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=USAGE
         )
-    # `values`: what the file says, and then what the arguments add; `places`: where each key of it
-    # is written, for messages. (Configs are texts in `values`, since `Settings` only checks that
-    # there are some: the configs themselves become `bases` below.)
+    # what the file says, then what the arguments add; and where each key is written, for messages
+    # (of configs, `Settings` only checks that there are some: they become `bases` below)
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
     places: dict[str, str] = {}
     if file:
@@ -130,12 +129,11 @@ def compose_experiment(
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
 
-    # base configs and loops vary, too, if there are several
     if file:
         configs = [find_config(file).parent / config for config in settings.configs]
     bases = _by_name(configs or ())
     loops = read_loops(train)
-    if len(loops) > 1:
+    if len(loops) > 1:  # they vary, too, as base configs do
         axes = {TRAIN: tuple(loops), **axes}
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}

@@ -272,9 +272,8 @@ def gather(plan: Plan) -> Comparison:
     if len(results) > 1 and metric.lower_is_better is not None:  # None: neither is better
         overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
-    lacking: Record = {}  # what varies in any group
-    for label in results:
-        lacking |= dict.fromkeys(planned[label][0].values)
+    # what varies in any group; None where a group lacks it
+    lacking = dict.fromkeys(key for trial in plan.trials for key in trial.values)
     groups = []
     for label, trials in results.items():
         first = planned[label][0]

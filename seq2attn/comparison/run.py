@@ -208,8 +208,7 @@ class Queue:
             ) from None
 
     def _submit(self, trial: Trial) -> Future[Outcome]:
-        # as Dask's executor understands it
-        place = {"workers": self._others()} if self._left_out else {}
+        place = {"workers": self._others()} if self._left_out else {}  # as Dask's executor has it
         # a copy has no `config` yet, which a worker can only make after it has loaded its plug-ins
         return self.executor.submit(train_and_measure, replace(trial), self.context, **place)
 
