@@ -94,6 +94,13 @@ def score_variance(
     sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
     variance 1, Var = |M|^2 + mh^2 |M 1|^2 + ms^2 |1 M|^2, |.|^2 a sum of squares and 1 a vector of
     ones; for dot this is D (1 + mh^2 + ms^2).
+
+    The columns of the table:
+
+    variance: as measured.
+    variance_error: its standard error.
+    variance_theory: by the formula; None for a score that has none.
+    deviation: (measured - theory) / standard error; beyond 3 once in 370 times.
     """
     means = query_mean, key_mean
     rows = []
@@ -111,11 +118,9 @@ def score_variance(
     columns = [
         Column("score"),
         Number("D", key="width"),
-        Number("variance", form=".5g"),  # as measured
-        Number("±", key="variance_error", form=".2g"),  # its standard error
-        # by the formula; None where the score has none
+        Number("variance", form=".5g"),
+        Number("±", key="variance_error", form=".2g"),
         Number("expected variance", key="variance_theory", form=".5g"),
-        # (measured - theory) / standard error; beyond 3 once in 370 times
         Number("off by", key="deviation", form="+.1f"),
     ]
     settings = {
@@ -158,6 +163,12 @@ def weight_saturation(
     """Measure how far attention is from uniform, for `samples` random queries over `keys` random
     keys, all components N(0, 1): the mean of the largest weight, the share of queries in which it
     is above `SATURATED`, and the mean weight by rank. There is a row for each score and width D.
+
+    The columns of the table:
+
+    largest, largest_error: the mean of the largest weight, and its standard error.
+    saturated: the share of queries.
+    weights: means by rank, the largest first: S numbers that sum to 1.
     """
     rows = []
     for name, width in product(scores, widths):
@@ -170,10 +181,10 @@ def weight_saturation(
     columns = [
         Column("score"),
         Number("D", key="width"),
-        Number("largest weight", key="largest"),  # its mean
-        Number("±", key="largest_error"),  # the standard error of that
-        Number("saturated"),  # share of queries whose largest weight exceeds `SATURATED`
-        Number("weights by rank", key="weights"),  # means, the largest first: S that sum to 1
+        Number("largest weight", key="largest"),
+        Number("±", key="largest_error"),
+        Number("saturated"),
+        Number("weights by rank", key="weights"),
     ]
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, Table(columns, rows))
 
@@ -184,6 +195,13 @@ def entropy_by_width(
     """Measure the entropy of the weights that `samples` random queries give random keys, all
     components N(0, 1): a row for each number of keys, score and width D. Scores of `dot` then have
     the standard deviation sqrt(D), those of `scaled` 1.
+
+    The columns of the table, in nats:
+
+    entropy, entropy_error: the mean over the queries, and its standard error.
+    limit: expected of S independent normal scores of the same variance, which is the limit for
+        D -> infinity; None for a score without a formula.
+    uniform: log S, the entropy of uniform weights.
     """
     rows = []
     for count, name, width in product(keys, scores, widths):
@@ -196,12 +214,10 @@ def entropy_by_width(
         Number("S", key="keys"),
         Column("score"),
         Number("D", key="width"),
-        Number("entropy", form=".4f"),  # in nats, mean over the queries
-        Number("±", key="entropy_error", form=".4f"),  # its standard error
-        # of S independent normal scores of the same variance, the limit D -> infinity; None: no
-        # formula
+        Number("entropy", form=".4f"),
+        Number("±", key="entropy_error", form=".4f"),
         Number("expected", key="limit", form=".4f"),
-        Number("uniform", form=".4f"),  # log S, the entropy of uniform weights
+        Number("uniform", form=".4f"),
     ]
     return Analysis({"samples": samples, "seed": seed}, Table(columns, rows))
 
@@ -225,6 +241,14 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
 
     By formula, with p = softmax(z) and p_m its largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j
     != m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
+
+    The columns of the table:
+
+    scale: the standard deviation of the scores.
+    mean, mean_error: of the norms by autograd, with the standard error.
+    formula: the mean by formula, on the same scores.
+    median: of the norms by autograd.
+    largest: the mean of the largest weight.
     """
     random = generator("cpu", seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
@@ -243,12 +267,12 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         means = float(formula.mean()), float(norms.median()), float(largest.mean())
         rows.append([scale, *mean_and_error(norms), *means])
     columns = [
-        Number("scale c", key="scale", form="g"),  # standard deviation of the scores
-        Number("mean norm", key="mean", form=".4f"),  # of the gradient, by autograd
-        Number("±", key="mean_error", form=".4f"),  # its standard error
-        Number("by formula", key="formula", form=".4f"),  # the mean, on the same scores
-        Number("median norm", key="median", form=".4f"),  # by autograd
-        Number("largest weight", key="largest"),  # its mean
+        Number("scale c", key="scale", form="g"),
+        Number("mean norm", key="mean", form=".4f"),
+        Number("±", key="mean_error", form=".4f"),
+        Number("by formula", key="formula", form=".4f"),
+        Number("median norm", key="median", form=".4f"),
+        Number("largest weight", key="largest"),
     ]
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, Table(columns, rows))
 
@@ -264,6 +288,14 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     source, target: the lengths S and L. radius: how many positions a window reaches to each side of
     its centre. local_p learns its centres; here they sweep evenly from the last source position to
     the first.
+
+    The columns of the table:
+
+    t: the output position.
+    centre: p_t; None for `global`.
+    picture: the factors in shades of grey.
+    factors: of S source positions: 0 outside the window, inside it what the weight is multiplied
+        by.
     """
     t = torch.arange(target).view(1, -1, 1)  # (1, L, 1), as windows take their centres
     last = source - 1
@@ -290,10 +322,9 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
             rows.append([name, position, centres[position], picture, tuple(row)])
     columns = [
         Column("mask"),
-        Number("t"),  # the output position
-        Number("centre", form=".3g"),  # p_t; None for `global`
-        Column("source positions", key="picture"),  # the factors in shades of grey
-        # of S source positions: 0 outside the window, inside it what the weight is multiplied by
+        Number("t"),
+        Number("centre", form=".3g"),
+        Column("source positions", key="picture"),
         Column("", key="factors"),
     ]
     settings = {"source": source, "target": target, "radius": radius}

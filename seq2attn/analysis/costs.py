@@ -80,6 +80,15 @@ def score_costs(
     sequence; bytes for the whole batch. Every shipped score but `none` has a formula.
 
     batch, source, target, hidden: B, S, L and D.
+
+    The columns of the table; an operation is a floating-point operation:
+
+    flops_scoring: operations to score one query against S keys.
+    flops_projecting: operations to project the keys of a sequence, divided by its L queries.
+    flops_query: both, and softmax and context of one query, which are the same for every score.
+    bytes_at_once: projected keys, hidden layer, scores and weights, when all L queries of the batch
+        are scored at once.
+    bytes_by_step: the same when one query of each sequence is scored at a time.
     """
     known = formulas(source, hidden)
     # for one query: softmax (subtract, exponential, sum, divide) and context (S products of D)
@@ -99,12 +108,9 @@ def score_costs(
     columns = [
         Column("score"),
         Number("parameters", key="attention_parameters"),
-        Column("", key="flops_scoring"),  # to score one query against S keys
-        Column("", key="flops_projecting"),  # of the keys of a sequence, divided by its L queries
-        # both, and softmax and context of one query, which are the same for every score
+        Column("", key="flops_scoring"),
+        Column("", key="flops_projecting"),
         Number("operations per query", key="flops_query"),
-        # projected keys, hidden layer, scores and weights: when all L queries of the batch are
-        # scored at once, and when one query of each sequence is scored at a time
         Number("bytes at once"),
         Number("by step", key="bytes_by_step"),
     ]

@@ -29,6 +29,9 @@ def attention_importance(
     `uniform`, and, if there is an `other` model, `frozen`, those of that model: a row for each of
     these and each length of the strings, with a 95 % interval.
 
+    The columns of the table: the kind of `weights`, the `length` of the sources, and `exact_match`,
+    the share of the strings whose output is right, with the ends of its interval.
+
     seed: of the strings and permutations. options: others of `TrainedModel.evaluate`.
 
     Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
@@ -55,10 +58,10 @@ def attention_importance(
         for row in changed.evaluate(seed=seed, **options).by_length("exact_match"):
             rows.append([kind, row.length, row.value, row.low, row.high])
     columns = [
-        Column("weights"),  # unchanged, permuted, uniform or frozen
-        Number("length"),  # of the sources
-        Number("exact match"),  # share of the strings whose output is right
-        Number("low"),  # ends of its 95 % interval over strings
+        Column("weights"),
+        Number("length"),
+        Number("exact match"),
+        Number("low"),
         Number("high"),
     ]
     return Analysis(settings, Table(columns, rows))
