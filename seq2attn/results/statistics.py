@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,12 +24,11 @@ class Estimate(NamedTuple):
     high: float | None = None
 
 
-def effective_count(words: Iterable[int]) -> float:
+def effective_count(words: Sequence[int]) -> float:
     """Return how many independent answers as many sources are worth, of which each counts as so
     many words: (sum w)^2 / sum w^2 (Kish 1965). The words of a source share its answer.
     """
-    counts = list(words)
-    return sum(counts) ** 2 / sum(count**2 for count in counts)
+    return sum(words) ** 2 / sum(count**2 for count in words)
 
 
 def share(value: float, count: float) -> Estimate:
