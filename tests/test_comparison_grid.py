@@ -60,7 +60,7 @@ model.hidden=log:1..4:7 | [1, 2, 3, 4]
 def test_values_are_read_as_yaml(base, row):
     text, values = row.split(" | ")
     key = text.partition("=")[0]
-    assert experiment(base, vary=[text]).axes == {key: tuple(yaml.safe_load(values))}
+    assert experiment(base, vary=[text]).axes == {key: yaml.safe_load(values)}
 
 
 # ---- trials ----

@@ -268,7 +268,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             expanded.append(value)
     if not expanded:
         raise Seq2AttnError("no values")
-    return tuple(expanded)
+    return expanded
 
 
 def _types_of(key: str) -> list[Any]:

@@ -42,7 +42,7 @@ class Plan:
     """The trials of an experiment, and what their tables and figures show: plain values."""
 
     name: str
-    trials: tuple[Trial, ...]
+    trials: list[Trial]
     metric: str
     baselines: Mapping[str, str]
     """label of a group -> that of the group it is compared with; empty if there is none"""
@@ -143,7 +143,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
 # ---- groups ----
 
 
-def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Values]:
+def _labelled(trials: Sequence[Trial], base: str) -> tuple[list[Trial], Values]:
     """Return the trials with the labels of their groups and only the values that vary, and the
     values that all trials have.
 
@@ -158,7 +158,7 @@ def _labelled(trials: Sequence[Trial], base: str) -> tuple[tuple[Trial, ...], Va
         values = {key: value for key, value in trial.values.items() if key not in common}
         group = ", ".join(name_values(values).values()) or base
         labelled.append(replace(trial, group=group, values=values))
-    return tuple(labelled), common
+    return labelled, common
 
 
 def _baselines(trials: Sequence[Trial], baseline: Values) -> dict[str, str]:
@@ -311,7 +311,7 @@ def load_plan(name: str, root: Path) -> Plan:
         check_name(trial.name)  # before it becomes a path
         trials.append(replace(trial, root=root.absolute()))  # the directory may have been moved
         check_plain(trials[-1].run)  # refuses links, which may lead anywhere
-    return replace(plan, trials=tuple(trials))
+    return replace(plan, trials=trials)
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:

@@ -59,7 +59,7 @@ class Group:
     score: str  # its score function, which decides its colour
     baseline: str | None  # label of the group to compare with; None for the baseline itself
     planned: int  # number of trials, some of which may not be done
-    trials: tuple[TrialResult, ...]
+    trials: Sequence[TrialResult]
     about: Record
     """its label, and what tells it from groups here and in other comparisons: config key -> value,
     None for what only others have"""
@@ -79,7 +79,7 @@ class Comparison(Tabular):
 
     name: str
     metric: str
-    groups: tuple[Group, ...]  #: those with at least one trial done
+    groups: Sequence[Group]  #: those with at least one trial done
     failed: Mapping[str, str] = field(default_factory=dict)  #: run -> why its trial failed
     busy: tuple[str, ...] = ()  #: the trials that another process is training
     stopped_by: int | None = None  #: the number of the signal that stopped it
@@ -245,8 +245,8 @@ class Comparison(Tabular):
             "metric": self.metric,
             "groups": self.records(),
             "trials": self.trial_records(),
-            "failed": dict(self.failed),
-            "busy": list(self.busy),
+            "failed": self.failed,
+            "busy": self.busy,
         }
 
 
@@ -289,13 +289,13 @@ def gather(plan: Plan) -> Comparison:
             score=first.config.score_name,
             baseline=baseline,
             planned=len(planned[label]),
-            trials=tuple(trials),
+            trials=trials,
             about=about,
             rows=[{**about, **row, **of_group} for row in summaries],
             ranked=ranked,
         )
         groups.append(group)
-    return Comparison(plan.name, plan.metric, tuple(groups), planned=len(plan.trials))
+    return Comparison(plan.name, plan.metric, groups, planned=len(plan.trials))
 
 
 def _summaries(
