@@ -80,11 +80,9 @@ def _pickled(function: Train) -> bytes:
     except ImportError:
         pickler = pickle
     name = getattr(function, "__name__", function)
-    is_of_notebook = getattr(function, "__module__", "") == "__main__" and not hasattr(
-        sys.modules["__main__"], "__file__"
-    )
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)  # None: a notebook
     try:
-        if is_of_notebook and pickler is pickle:
+        if file is None and pickler is pickle:
             raise pickle.PicklingError(f"{name} is in no file")
         return bytes(pickler.dumps(function))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
