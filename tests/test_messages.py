@@ -302,7 +302,7 @@ page --train good.yaml --train short.yaml | task and training.batch_size must be
 {GRID} seed=0-99999999999999999 | at most 10,000 numbers
 {GRID} seed=[1 | --vary 'seed=[1'
 {GRID} {RATES}1e-2..1e-4:8 | --vary '{RATES}1e-2..1e-4:8' | 'log:1e-2..1e-4:8': expected log:
-{GRID} {RATES}1e-300..1e300:3 | expected log:FIRST..LAST:COUNT with
+{GRID} {RATES}1..1e999:3 | expected log:FIRST..LAST:COUNT with
 {GRID} config=a,b | not a config key; list base configs with --config FILE
 {GRID} train=a,b | not a config key; list base configs with --config FILE
 {SCORES} --baseline model.attention.score=dott | no group has model.attention.score="dott" {GROUPS}

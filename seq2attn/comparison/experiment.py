@@ -291,15 +291,15 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
     """
     match = LOG_GRID.fullmatch(text)
     first, last, count = map(float, match.groups()) if match else (0, 0, 0)
-    # this also refuses the zeros of a text without match; and ends whose ratio is too large for a
-    # number, which makes it infinite
-    if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
+    # this also refuses the zeros of a text without match, and an end that is too large for a number
+    if not (0 < first < last < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
             "log:1e-4..1e-2:8"
         )
-    ratio = (last / first) ** (1 / (count - 1))
-    numbers = [first * ratio**index for index in range(int(count))]
+    import numpy  # not at the top: `--help` does not wait for it
+
+    numbers = numpy.geomspace(first, last, int(count)).tolist()
     if whole:
         return list(dict.fromkeys(map(round, numbers)))
     return [float(f"{number:.4g}") for number in numbers]
