@@ -156,7 +156,7 @@ class Comparison(Tabular):
         """
         metric = METRICS[self.metric]
         families = {row["family"] for row in self.rows}
-        form = ".1%" if metric.is_share or metric.of_file else ".3f"  # .3f: entropy, in nats
+        form = ".1%" if metric.largest == 1 or metric.of_file else ".3f"  # .3f: entropy, in nats
         columns = [
             Column("group"),
             Column("family" if len(families) > 1 else "", key="family"),

@@ -23,9 +23,8 @@ class Metric:
     heading: str
     """in tables and figures; empty: they leave it out"""
     largest: float = 1.0
-    """the largest possible value; a record with a larger one is damaged"""
-    is_share: bool = True
-    """True if it is the mean of a number from 0 to 1 for each sample, so that it has an interval"""
+    """the largest possible value; a record with a larger one is damaged. 1: a share, the mean of a
+    number from 0 to 1 for each sample, so that it has an interval"""
     lower_is_better: bool | None = False
     """None: neither lower nor higher is better"""
     of_file: bool = False
@@ -54,7 +53,6 @@ _ALL = (
         "entropy",
         "entropy",
         largest=100.0,
-        is_share=False,
         lower_is_better=None,
     ),
     Metric(
@@ -79,7 +77,6 @@ _ALL = (
         "ser",
         "symbol error rate",
         largest=1e6,
-        is_share=False,
         lower_is_better=True,
         of_file=True,
     ),
@@ -95,7 +92,6 @@ _ALL = (
         "loss",
         "",
         largest=1e6,
-        is_share=False,
         lower_is_better=True,
         of_file=True,
     ),
@@ -170,7 +166,7 @@ def rows_of(
         metric = METRICS[name]
         if not isinstance(number, Estimate):
             count = independent or samples
-            number = share(number, count) if metric.is_share else Estimate(number)
+            number = share(number, count) if metric.largest == 1 else Estimate(number)
         # not if it is nan, nor below 0, as an entropy may be where weights are
         if 0 <= number.value <= metric.largest:
             rows.append(Row(family, length, name, *number, samples, trained))
