@@ -3,15 +3,13 @@ torch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.display.table import Table
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(NamedTuple):
     """What was asked for and what was found."""
 
     settings: Mapping[str, Any]

@@ -5,9 +5,9 @@ Python, or from both.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -73,8 +73,7 @@ class Settings(Section):
     """which weights are measured: best (by validation) or last"""
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(NamedTuple):
     """Base configs, what is the same in all trials, what varies, and what is measured."""
 
     name: str  # its trials are the runs NAME-...
