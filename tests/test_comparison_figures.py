@@ -1,7 +1,5 @@
 """Figures of a comparison: what is drawn, and in which colour."""
 
-from dataclasses import replace
-
 import measured
 import pytest
 from matplotlib.colors import to_hex
@@ -119,16 +117,16 @@ def test_untrained_lengths_are_grey():
 def test_only_figures_with_data_are_drawn():
     assert sorted(figures(*TWO_BY_TWO)) == ["entropy", "loss", "results"]
     bare = group({SCORE: "none"}, "none", 0.2, seeds=(1,))
-    bare = replace(bare, trials=(replace(bare.trials[0], metrics=Metrics([], [])),))
+    bare = bare._replace(trials=(bare.trials[0]._replace(metrics=Metrics([], [])),))
     assert list(figures(bare)) == ["results"]
     assert figures() == {}
-    assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=[]))
+    assert "results" in figures(TWO_BY_TWO[0], TWO_BY_TWO[1]._replace(rows=[]))
 
 
 def test_a_figure_names_what_it_draws_and_no_text_lies_on_another():
     without = group({SCORE: "none"}, "none", 0.3)
-    trials = [replace(one, metrics=replace(one.metrics, evaluations=[])) for one in without.trials]
-    drawn = figures(group({SCORE: "dot"}, "dot", 0.2), replace(without, trials=tuple(trials)))
+    trials = [one._replace(metrics=Metrics(one.metrics.losses, [])) for one in without.trials]
+    drawn = figures(group({SCORE: "dot"}, "dot", 0.2), without._replace(trials=tuple(trials)))
     assert legend(drawn["entropy"]) == ["dot"]
     for figure in drawn.values():
         figure.canvas.draw()

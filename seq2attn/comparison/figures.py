@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -191,6 +190,6 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
         in_label = [words.pop(key) for key in (CONFIG, SCORE) if key in words]
         if not in_label:  # neither varies: its own label, that of the base config if only seeds do
             in_label, words = [group.label], {}
-        shown = replace(group, label=", ".join(in_label))
+        shown = group._replace(label=", ".join(in_label))
         panels.setdefault(", ".join(words.values()), []).append(shown)
     return panels

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import Trial, find_evaluation
@@ -34,8 +34,7 @@ RANKING = (
 )
 
 
-@dataclass(frozen=True)
-class TrialResult:
+class TrialResult(NamedTuple):
     """What one run measured and logged."""
 
     run: str
@@ -50,8 +49,7 @@ Record = dict[str, Any]
 """plain values by the names of their columns"""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The trials that differ only in their seed."""
 
     label: str
