@@ -42,7 +42,7 @@ CURVES = {
 }
 COLUMNS = 3  # panels side by side
 SCORE = "model.attention.score"
-PANEL = (3.6, 3.0)  # inches
+PANEL_WIDTH, PANEL_HEIGHT = 3.6, 3.0  # inches
 WIDTH = 0.5  # of the distance between two lengths, over which groups stand side by side
 
 
@@ -157,8 +157,8 @@ def _figure(
     that of the y axis.
     """
     # in inches; a narrower figure cuts its title off
-    width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])
-    height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0  # for title and legend
+    width = max(5.6, min(COLUMNS, len(panels)) * PANEL_WIDTH)
+    height = math.ceil(len(panels) / COLUMNS) * PANEL_HEIGHT + 1.0  # for title and legend
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
     handles: dict[str, Any] = {}
     for panel, (heading, groups) in zip(axes, panels.items(), strict=True):
