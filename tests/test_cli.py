@@ -475,6 +475,8 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     assert above["hidden: 24"].startswith("# D, width of ")
     assert above["width: 7"].startswith("# D_a, the width of the hidden layer")
     assert plain(succeed("inspect tiny.yaml", *words, terminal=True)) == printed
+    comments = [line for line in printed.splitlines() if line.lstrip().startswith("# ")]
+    assert 60 < max(map(len, comments)) < 80
     (work / "printed.yaml").write_text(succeed("inspect second"))
     assert load_config(work / "printed.yaml") == load_config(
         work / "tiny.yaml", ["training.steps=1", "seed=2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argument
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from seq2attn.config import Config
 
+WIDTH = 77  # of the text of comments, which then fit a terminal of 80 columns
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -172,7 +174,9 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[str]:
     values = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
         if field.description:
-            yield f"{indent}# {' '.join(field.description.split())}"
+            text, width = " ".join(field.description.split()), WIDTH - len(indent)
+            for line in wrap(text, width, break_on_hyphens=False):
+                yield f"{indent}# {line}"
         if isinstance(values[name], dict):
             below = getattr(section, name)
             if isinstance(below, tuple):  # a list of one part, which is written as that part
