@@ -402,6 +402,9 @@ CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are c
     "query.unsqueeze", "query.detach().unsqueeze"
 )
 """no gradient of the query, on purpose"""
+STABLE = ONE.replace(
+    "nn.Module):", "nn.Module):\n    'Scores may be large: they must not overflow.'"
+)
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
     .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
@@ -411,6 +414,9 @@ LOCAL = (
 """a window that ends at the row's own place"""
 RECENT = LOCAL.replace(
     "A place and the window_size - 1 places before it", "t - window_size + 1 to t"
+)
+COUNTING = LOCAL.replace(
+    "A place and the window_size - 1 places before it", "window_size, counting itself"
 )
 AROUND = LOCAL.replace(
     "the window_size - 1 places before it", "2 * window_size + 1 in all"
@@ -540,6 +546,7 @@ FILLED = STEPS.replace(
     "k, v = (torch.cat(pair, dim=1) for pair in zip(past.get(0, (k[:, :0], v[:, :0])), (k, v)))\n"
     "            past[0] = k, v",
 ).replace("@ v, (k, v)", "@ v")
+LAST = "torch.softmax(scores, dim=-1)"
 EXP, SUM = "scores.exp()", "scores.exp().sum(1, True)"
 LERP, GATE = "(weights @ v).lerp", "self.out(x).sigmoid()"
 TAKEN = "self.k(x) + self.position.weight[: x.size(1)]"
@@ -656,6 +663,7 @@ dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
 not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
 window-wide || RECENT || <= window) || <= self.window_size) || < self.window_size)
+window-wide || COUNTING || <= window) || <= self.window_size) || < self.window_size)
 window-wide || AROUND || > window || >= self.window_size || > self.window_size
 positions-collide || RELATIVE || rows * (2 * window_size - 1) || rows * 3 || rows * 5
 window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
@@ -671,7 +679,9 @@ positions-unused || PLACES || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @
 positions-in-values || ROTARY || weights @ v || weights @ self.rotary(v) || weights @ v
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
 order || VISITED || total * old || total || total * old
-overflow || ONE || {SOFT} || scores.exp() / scores.exp().sum(1, True) || {SOFT}
+overflow || STABLE || {SOFT} || {EXP} / {SUM} || {SOFT}
+unstable || ONE || {SOFT} || {EXP} / {SUM} || {SOFT}
+scaled-late || CROSS || {LAST} || {LAST} / {SCALE} || {LAST}
 half || ONE || -math.inf || -1e9 || -1e4
 gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.unsqueeze(2)
 gradient || ONE || @ values || @ values.detach() || @ values

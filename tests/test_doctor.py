@@ -592,6 +592,30 @@ class Attention(torch.nn.Module):
         return (weights * keys).sum(1)
 # -> coverage=keys.new_zeros(keys.shape[:2])
 
+# the memory is in heads already
+def attention(x, mem_k, mem_v):
+    assert x.dim() == 3
+    query, keys, values = layer(x).unflatten(2, (4, -1)).transpose(1, 2), mem_k, mem_v
+    assert keys.size(1) == query.size(1)
+    weights = (query @ keys.mT / 2.0).softmax(-1)
+    return (weights @ values).transpose(1, 2).flatten(2)
+# -> x=query, mem_k=keys.unflatten(2, (4, -1)).transpose(1, 2)
+
+# documents one after another, of which one row is one
+def attention(x, cu_seqlens):
+    places = torch.arange(x.size(0))
+    document = torch.searchsorted(cu_seqlens[1:].contiguous(), places, right=True)
+    apart = document[:, None] != document
+    return (x @ x.mT / 4.0).masked_fill(apart, -torch.inf).softmax(-1) @ x
+# -> cu_seqlens=torch.tensor([0, keys.size(-2)])
+
+# logarithms of shares, and of what is left of them
+def attention(query, keys, mask):
+    scores = (query @ keys.mT / 4.0).masked_fill(~mask[:, None], -torch.inf)
+    both = torch.cat([scores, torch.zeros_like(scores[..., :1])], -1)
+    return both.log_softmax(-1)
+# -> mask=valid
+
 # the sides of a window
 class Attention(torch.nn.Module):
     def __init__(self, window_size):

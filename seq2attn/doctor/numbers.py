@@ -53,14 +53,15 @@ def strides(subject: Subject) -> Found:
 
 
 def overflow(subject: Subject) -> Found:
-    """Inputs times SCALE give no NaN or infinity, and valid keys keep the sum of their weights, but
-    for LOST. If a mask fills in -100, say, padding takes some of it where scores are as large.
+    """Inputs times SCALE give no NaN or infinity, where a docstring speaks of overflow, and should
+    not elsewhere. Valid keys keep the sum of their weights, but for LOST: if a mask fills in -100,
+    say, padding takes some of it where scores are as large.
     """
     inputs = subject.draw(rows=ROWS)
     large = inputs.times(SCALE)
     large = large._replace(values=large.keys)  # by default values are cosines of keys: small ones
     if not subject.is_finite(large):
-        yield "overflow"
+        yield "overflow" if "overflow" in subject.docs else "unstable"
         return
     # (B, 1, L, S): weights of valid keys in rows of tokens
     is_counted = inputs.valid[:, None, None] & subject.token_rows(inputs)[:, None]

@@ -24,7 +24,8 @@ from seq2attn.findings.engine import Found
 
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = POSITIONS.values()
 COUNTED = {
-    r"window\w*`*\s*-\s*1\b|- `?window\w*`* \+ 1\b": (1, 0),
+    r"window\w*`*\s*-\s*1\b|- `?window\w*`* \+ 1\b"
+    r"|window[^.]*\b(counting|including) itself|window[^.]*\bitself included": (1, 0),
     r"\b2 ?\* ?`?window\w*`* ?\+ ?1\b": (2, 1),
 }
 """what docstrings say of the places of a window, and (a, b) if a window of size n has a n + b"""

@@ -197,7 +197,9 @@ class Subject:
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
-        return Result(torch.cat(output, dim=-1), weights, shown, watch)
+        joined = torch.cat(output, dim=-1)
+        # scores and logarithms may be -inf, whose differences would be NaN
+        return Result(joined.masked_fill(joined.isneginf(), 0), weights, shown, watch)
 
     def output(self, inputs: Inputs | None = None) -> Tensor:
         """Return the output (B, L, F); by default, that with all keys valid.

@@ -58,7 +58,7 @@ def sums(subject: Subject) -> Found:
             if not is_wrong:
                 continue
             if valid.all():
-                code = _cause(subject, weights)
+                code = "scaled-late" if _is_divided(subject, totals) else _cause(subject, weights)
             else:
                 # the weights are those of no mask, but for 0 on padding
                 is_cut = gap(unmasked * valid * ~of_padding, weights) < CLOSE
@@ -66,6 +66,14 @@ def sums(subject: Subject) -> Found:
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
             return
+
+
+def _is_divided(subject: Subject, totals: Tensor) -> bool:
+    """Return whether the sums of weights are all 1 / sqrt(width), of a head or of all: then the
+    weights were divided by it, and not the scores.
+    """
+    widths = {use.values.size(-1) for use in subject.unmasked.uses} | {subject.inputs.keys.size(2)}
+    return any(gap(totals * width**0.5, 1) < EXACT for width in widths)
 
 
 def _cause(subject: Subject, weights: Tensor) -> str:
