@@ -191,6 +191,7 @@ def check_attention(
     expect: str | None = None,
     require: Sequence[str] = (),
     allow: Sequence[str] = (),
+    call: str = "",
 ) -> Report:
     """Examine any attention, a module, a class of modules or a function, as `seq2attn check
     --attention` does: what is wrong with it, and which score it has.
@@ -203,11 +204,12 @@ def check_attention(
         `returns=context,weights` or `returns=context`, (B, D) and (B, S) of one query, (B, L, D)
         and (B, L, S) or (B, H, L, S) of several.
     allow: codes of findings to leave out.
+    call: how the attention is called, such as `attention(query[:, 0], keys, valid)`.
 
-    The attention is called in one of several usual ways, which is found by trying. Where none
-    works, examine instead a function of your own that calls it, `attend(query, keys, valid)` of
-    query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real token; leave out `query` or
-    `valid` if the attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
+    A call has the names query (B, L, Dq), keys (B, S, Dk), values (B, S, Dk) and valid (B, S), True
+    = real token. Without `call`, several usual ones are tried. Where none works, examine instead a
+    function of your own that calls it, `attend(query, keys, valid)`; leave out `query` or `valid`
+    if the attention takes none. Raises `Seq2AttnError` if it cannot be made or called.
 
     Shapes: B rows of a batch, L queries, S keys, H heads; D, Dq and Dk are widths.
     """
@@ -221,5 +223,6 @@ def check_attention(
         expect=expect,
         require=require,
         allow=allow,
+        call=call,
         scores=known_scores(),
     )

@@ -323,6 +323,47 @@ def Attention(query, keys):
     assert "It returned (D), (S); required: context (B, D), weights (B, S)" in fault.text
 
 
+def test_a_call_may_be_given():
+    def attend(query, keys, mask):
+        """Makes (B, B, D) of queries (B, D), but works with queries (B, L, D)."""
+        scores = query @ keys.mT / query.size(-1) ** 0.5
+        return scores.masked_fill(~mask[:, None], -1e9).softmax(-1) @ keys
+
+    def inverted(query, keys, mask):
+        scores = (keys @ query[:, :, None]).squeeze(2) / query.size(-1) ** 0.5
+        return (scores.masked_fill(mask, -1e9).softmax(-1)[:, None] @ keys).squeeze(1)
+
+    given = {"call": "attention(query[:, 0], keys, mask=valid)", "require": ["returns=context"]}
+    assert "required" in {one.code for one in seq2attn.check_attention(attend, **given).faults}
+    report = seq2attn.check_attention(attend)
+    assert not report.faults
+    assert "attention(query=query, keys=keys, mask=valid[:, None]" not in report.adapter
+    report = seq2attn.check_attention(inverted, **given, expect="scaled")
+    assert [one.code for one in report.faults] == ["mask-inverted"]
+    assert "It was called" not in str(report)
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        ("attention(query, keys[", "the call of an attention: found 'attention(query, keys['"),
+        ("query", "the call of an attention: found 'query'"),
+        ("attention(query, keys, valid)", "it takes query, keys; it is given `attention(query"),
+        ("attention(query[:, 0], keys)", ", in `attention(query=query[:, 0], keys=keys)`"),
+        ("attention(query, values)", "not written yet, in `attention(query=query, keys=values)`"),
+    ],
+)
+def test_a_call_that_is_given_is_refused_where_it_fails(call, said):
+    def attention(query, keys):
+        if query.dim() == 2:
+            return query @ keys
+        raise NotImplementedError("not written yet")
+
+    with pytest.raises(seq2attn.Seq2AttnError) as caught:
+        seq2attn.check_attention(attention, call=call)
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["returns=foo", "returns", "returns=", "window=", "casual"])
 def test_an_unknown_requirement_is_refused(name):
     with pytest.raises(seq2attn.Seq2AttnError, match=f"unknown requirement '{name}'; .*allowed: c"):

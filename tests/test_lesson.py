@@ -134,6 +134,16 @@ def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
         assert said in done.out, right
 
 
+SEVERAL = """
+def scaled(query, keys, valid):
+    scores = query @ keys.mT / query.shape[-1] ** 0.5
+    weights = scores.masked_fill(~valid[:, None], -1e9).softmax(-1)
+    return weights @ keys, weights
+
+cosine = scaled
+"""  # right for queries (B, L, D), which the homework does not have
+
+
 @pytest.mark.slow
 def test_homework_is_graded(cli, tmp_path):
     starter = (ROOT / "examples/homework.py").read_text("utf-8")
@@ -147,6 +157,7 @@ def test_homework_is_graded(cli, tmp_path):
         "emma": (right.replace("import torch\n", ""), "0", "refused: .*line 4: NameError"),
         "finn": ("", "0", "refused: .*finn.py has no "),
         "gina": (right.replace("squeeze(1), weights", "squeeze(1)"), "0", "required"),
+        "hugo": (SEVERAL, "0", "one-row"),
     }
     (tmp_path / "handed-in").mkdir()
     for name, (text, *_) in expected.items():
@@ -157,7 +168,7 @@ def test_homework_is_graded(cli, tmp_path):
         assert (row["file"], row["points"]) == (f"handed-in/{name}.py", points)
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
-    assert "14 of 16 did not pass" in done.err
+    assert "16 of 18 did not pass" in done.err
     said = (tmp_path / "feedback/ben.py.txt").read_text("utf-8")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
     said = (tmp_path / "feedback/carl.py.txt").read_text("utf-8")

@@ -61,6 +61,14 @@ Require = Annotated[
         "exactly these, in this order. May be repeated.",
     ),
 ]
+Called = Annotated[
+    str,
+    option(
+        "EXPRESSION",
+        "Call --attention like this, such as 'attention(query[:, 0], keys, valid)', with the names "
+        "query, keys, values and valid. Default: that is found.",
+    ),
+]
 Sizes = Annotated[
     str | None,
     option("SIZES", "What the constructor of --attention is given, such as 16,32,0.5,relu."),
@@ -88,6 +96,7 @@ def check(
     expect: Expect = None,
     attention: Attention = None,
     require: Require = None,
+    call: Called = "",
     sizes: Sizes = None,
     widths: Widths = None,
     feedback: Feedback = None,
@@ -130,6 +139,7 @@ def check(
                     "sizes": _literals(sizes),
                     "widths": _literals(widths),
                     "require": require or [],
+                    "call": call,
                     "expect": scores.get(name),
                 }
         rows = {}  # by FILE:NAME, as their examinations end
@@ -325,6 +335,7 @@ def _write_feedback(
             # without a report, it was not examined, and the text says why
             said = f"{_short(row)}\n{row.report}" if row.report else f"{row.status}: {row.text}"
             texts.append(f"{name}: {said}\n")
+        texts.append("Only what begins with `fault` or `error` costs points.\n")
         path.write_text("\n".join(texts), encoding="utf-8")
 
 
@@ -354,6 +365,7 @@ def _conclude(
     elif first.report:  # if there is none, the error says why
         say(str(first.report), console=stdout())
     if not any(codes):
+        say("passed: no fault")
         return
     _, _, hint = first.text.partition("\n")  # the first line of an error is its message
     message = f"{first.place}: {_short(first)}"

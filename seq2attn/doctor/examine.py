@@ -30,7 +30,7 @@ from seq2attn.doctor.call import module_of
 from seq2attn.doctor.catch import unfused
 from seq2attn.doctor.constructors import instances
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.search import doubts_of_roles, find_subject, with_width
+from seq2attn.doctor.search import called_as, doubts_of_roles, find_subject, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -44,6 +44,7 @@ HINT = (
 )
 RULES: tuple[engine.Rule, ...] = (
     rows.in_place,
+    masks.told,
     rows.not_finite,
     rows.state,
     weights.sums,
@@ -58,7 +59,6 @@ RULES: tuple[engine.Rule, ...] = (
     weights.residual,
     numbers.twice,
     positions.selected,
-    masks.told,
     masks.padding,
     weights.returned,
     masks.whole_mask,
@@ -99,6 +99,7 @@ def check_attention(
     expect: str | None = None,
     require: Sequence[str] = (),
     allow: Collection[str] = (),
+    call: str = "",
     scores: Sequence[Any] = (),
 ) -> Report:
     """Examine an attention: a module, a class of modules, or a function. Return its findings, and
@@ -118,6 +119,7 @@ def check_attention(
     require: `causal`; a window such as `window=3`; or what is returned, exactly and in this order:
         `returns=context,weights` or `returns=context` (see `required`).
     allow: codes of findings to leave out, such as one that the caller makes up for.
+    call: how it is called, such as `attention(query[:, 0], keys, valid)`; by default that is found.
     scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
     required.refuse_unknown(require)
@@ -140,7 +142,7 @@ def check_attention(
         unfused(),
     ):
         torch.default_generator.manual_seed(0)
-        for subject, made in _subjects(attention, sizes, tuple(widths)):
+        for subject, made in _subjects(attention, sizes, tuple(widths), call):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             subject = rows.with_slots(subject)
             # all rules at the first width, a few at the second
@@ -155,11 +157,11 @@ def check_attention(
             if "unchecked" in found:  # a finding after which nothing else can be judged
                 break
     by_level = sorted(found.values(), key=lambda finding: LEVELS.index(finding.level))
-    return Report(by_level, adapter)
+    return Report(by_level, "" if call else adapter)
 
 
 def _subjects(
-    attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
+    attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...], call: str
 ) -> Iterator[tuple[Subject, str]]:
     """Yield a `Subject`, which is an attention with the call that was found for it, and the line of
     code that makes the attention, with its line break. Of a class, the attention is the instance
@@ -167,6 +169,7 @@ def _subjects(
     Raises `Seq2AttnError` if there is no call.
 
     sizes: what the constructor of a class is given, or ().
+    call: as in `check_attention`.
     widths: (of the query, of the keys), or (). If there are none, a second subject follows, with
         inputs of another width and without a line, called in the same way, unless that fails: what
         one width hides, such as a wrong root of it, another one shows.
@@ -178,7 +181,8 @@ def _subjects(
     for instance, line in made:
         of_layers = _widths_of(_prepared(instance))
         try:
-            subject = find_subject(instance, [widths] if widths else [*of_layers, (width, width)])
+            pairs = [widths] if widths else [*of_layers, (width, width)]
+            subject = called_as(instance, call, pairs) if call else find_subject(instance, pairs)
         except Seq2AttnError as error:
             problems.append(error)
             continue

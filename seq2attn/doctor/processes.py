@@ -159,7 +159,8 @@ class _Child:
         """
         code = self.process.exitcode
         if seconds >= self.limit:
-            return {"status": "hung", "text": f"no result within {self.task['timeout']:g} s"}
+            text = f"no result within {self.task['timeout']:g} s: a loop that never ends?"
+            return {"status": "hung", "text": text}
         if code < 0:  # minus the number of a signal
             return {"status": "killed", "text": f"{signal.Signals(-code).name} ended its process"}
         text = f"its process ended with exit code {code}, without a result, as by os._exit()"

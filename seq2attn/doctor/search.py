@@ -7,6 +7,7 @@ that a call gives for an argument. A call is doubtful if another one is likelier
 was meant; 0 doubts are none.
 """
 
+import ast
 import copy
 import inspect
 import traceback
@@ -19,15 +20,16 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, Inputs, S, function_of, module_of
+from seq2attn.doctor.call import Call, Inputs, L, S, arguments_of, draw, function_of, module_of
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
+from seq2attn.doctor.masks import padding
 from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
 from seq2attn.doctor.words import role_of
-from seq2attn.errors import Seq2AttnError, error_text
+from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.findings.engine import listed
 
 MOST = 1000  # calls that fail before the search ends
@@ -46,9 +48,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     be the mask. If its mask takes no form, which is UNSEEN doubts, queries and keys split into
     heads are tried, too, as some masks fit only these. In the end the least doubtful call counts.
     """
-    # of a module with lazy parameters, which the first call makes, a copy would make other ones
-    is_ready = not any(map(is_lazy, module_of(attention).parameters()))
-    fresh = copy.deepcopy(attention) if is_ready else None
+    fresh = _copied(attention)
     problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
     put_aside: list[Subject] = []
     taken: Widths | None = None  # those of the calls that work, once one does
@@ -81,6 +81,59 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     if not put_aside:
         raise _refusal(*max(problems.values(), key=_plainness))
     return _untouched(least_doubtful(put_aside))
+
+
+def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
+    """Return an attention that is called as `text` says, such as `attention(query, keys, valid)`,
+    with inputs of the first of these widths that it takes; `query[:, 0]` is a single query. Raises
+    `Seq2AttnError` if the text is no such call, or fails.
+    """
+    try:
+        written = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        written = None
+    if not isinstance(written, ast.Call):
+        raise Seq2AttnError(
+            f"the call of an attention: found {quoted(text)}",
+            hint="Write it with query, keys, values and valid: attention(query[:, 0], keys, valid)",
+        )
+    names = [*arguments_of(attention)]
+    given = {one.arg or "": ast.unparse(one.value) for one in written.keywords}
+    if len(written.args) > len(names):
+        raise Seq2AttnError(f"it takes {', '.join(names) or 'no arguments'}; it is given `{text}`")
+    given |= dict(zip(names, map(ast.unparse, written.args), strict=False))
+    mask = next((name for name, one in given.items() if "valid" in one), "")
+    form = given.pop(mask, "None")
+    call = Call(attention, given, mask=mask, form=form, needs_mask=bool(mask))
+    queries = 1 if "query[" in text else L if "query" in text else 0
+    fresh, problems = _copied(attention), []
+    for pair in widths:
+        inputs = draw(*pair, queries)
+        try:
+            subject = observed(Subject(call, module_of(attention), inputs.unpadded, fresh))
+        except Exception as error:
+            problems.append(error)
+            continue
+        subject = replace(subject, inputs=inputs if mask else inputs.unpadded)
+        found = [("mask-inverted", {"name": mask, "by": "its call"})]
+        return _untouched(replace(subject, call_findings=found * _is_inverted(subject)))
+    raise Seq2AttnError(_raised(call, problems[0]), hint=_not_written(problems[0]))
+
+
+def _is_inverted(subject: Subject) -> bool:
+    """Return whether padding gets through a mask, and does not if it means the opposite."""
+    form = subject.call.form
+    opposite = form.replace("valid", "~valid").replace("~~", "")
+    other = subject.called(form=opposite)
+    return subject.has_mask and bool(listed(padding(subject))) and not listed(padding(other))
+
+
+def _copied(attention: Any) -> Any:
+    """Return a copy of an attention that was never called; None of a module with lazy parameters,
+    which the first call makes, as a copy would make other ones.
+    """
+    is_lazy_still = any(map(is_lazy, module_of(attention).parameters()))
+    return None if is_lazy_still else copy.deepcopy(attention)
 
 
 def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
@@ -262,6 +315,17 @@ def _lines(call: Call, error: Exception) -> list[int]:
     return [line for frame, line in frames if frame.f_code.co_filename == file]
 
 
+def _not_written(error: Exception) -> str | None:
+    """Return what to do if an attention is not written yet; None if it is."""
+    return "Write it first." if isinstance(error, NotImplementedError) else None
+
+
+def _raised(call: Call, error: Exception) -> str:
+    """Return what a call raised, and in which line of the attention's file."""
+    lines = [f"line {line}: " for line in _lines(call, error)]
+    return f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
+
+
 def _refusal(call: Call, meaning: Meaning, error: Exception) -> Seq2AttnError:
     """Return the error that says why an attention cannot be called: as it is not known what some of
     its arguments are, or else what its likeliest call raised, and in which line. Its hint is a call
@@ -275,10 +339,9 @@ def _refusal(call: Call, meaning: Meaning, error: Exception) -> Seq2AttnError:
     unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
-        lines = [f"line {line}: " for line in _lines(call, error)]
-        why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
-    if isinstance(error, NotImplementedError):  # another call does not help
-        return Seq2AttnError(f"the attention cannot be called: {why}", hint="Write it first.")
+        why = _raised(call, error)
+    if hint := _not_written(error):  # another call does not help
+        return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)
     # of the likeliest mask, the usual form is shown, as all forms failed that were tried
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     expressions = {**call.expressions, **dict.fromkeys(unknown, "___")}

@@ -38,6 +38,7 @@ class Report:
     findings: Sequence[Finding]
     """faults first; of one level, causes before consequences"""
     adapter: str
+    """the call that was found, as code; "" if it was given"""
 
     @property
     def faults(self) -> list[Finding]:
@@ -54,5 +55,7 @@ class Report:
         return str(self)
 
     def __str__(self) -> str:
-        called = "It was called as follows. If that is wrong, correct it:"
-        return "\n".join([*map(str, self.findings), called, self.adapter])
+        lines = [str(finding) for finding in self.findings]
+        if self.adapter:
+            lines += ["It was called as follows. If that is wrong, correct it:", self.adapter]
+        return "\n".join(lines)
