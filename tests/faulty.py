@@ -548,7 +548,6 @@ FILLED = STEPS.replace(
 ).replace("@ v, (k, v)", "@ v")
 LAST = "torch.softmax(scores, dim=-1)"
 EXP, SUM = "scores.exp()", "scores.exp().sum(1, True)"
-LERP, GATE = "(weights @ v).lerp", "self.out(x).sigmoid()"
 TAKEN = "self.k(x) + self.position.weight[: x.size(1)]"
 PLACED = SELF.replace("self.k(x)", TAKEN).replace(
     "for _ in range(4))", "for _ in range(4))\n        self.position = nn.Embedding(999, width)"
@@ -687,7 +686,6 @@ gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.un
 gradient || ONE || @ values || @ values.detach() || @ values
 gradient || ONE || {SOFT} || {EXP}.div_({SUM}) || self.dropout({EXP}).div_({SUM})
 gradient || CUT || are cut || are needed || are cut
-dead-parameter || SELF || self.out(weights @ v) || {LERP}(weights @ v, {GATE}) || {LERP}(x, {GATE})
 dead-parameter || JOINT || weights @ v || weights @ k || weights @ v.relu()
 unregistered || ONE || nn.Dropout() || [nn.Linear(3, 3)] || nn.Dropout()
 unregistered || ONE || nn.Dropout() || torch.ones(3, requires_grad=True) || torch.ones(3)

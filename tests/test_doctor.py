@@ -620,19 +620,6 @@ def attention(query, keys, position_ids=None):
     return (query @ keys.mT / 4.0).softmax(-1) @ keys
 # -> attention(query=query, keys=keys)
 
-# a history of zeros leaves the layer that takes it without a gradient
-class Attention(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.query, self.seen = torch.nn.Linear(width, 4), torch.nn.Linear(1, 4, bias=False)
-        self.key, self.score = torch.nn.Linear(width, 4), torch.nn.Linear(4, 1)
-
-    def forward(self, query, keys, coverage):
-        sums = self.query(query) + self.key(keys) + self.seen(coverage[..., None])
-        weights = self.score(sums.tanh()).softmax(1)
-        return (weights * keys).sum(1)
-# -> coverage=keys.new_zeros(keys.shape[:2])
-
 # the memory is in heads already
 def attention(x, mem_k, mem_v):
     assert x.dim() == 3

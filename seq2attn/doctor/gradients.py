@@ -119,18 +119,12 @@ def parameters(subject: Subject) -> Found:
     with unchanged(subject.module):
         subject.module.train()
         in_training = _gradients(subject, subject.inputs.unpadded, named)
-    # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
-    small = _gradients(subject, subject.draw_small().unpadded, named)
-    all_of = usual, in_training, small
-    dead = [name for name in named if not any(map(_is_reached, (one[name] for one in all_of)))]
-    # layers get gradients of 0 from zeros that they are given, such as a history; what a function
-    # gives to its modules is not seen
-    is_seen = isinstance(subject.call.attention, nn.Module) and "zeros" not in subject.call.text
-    if not is_seen:
-        dead = [name for name in dead if usual[name] is None]
+    dead = [name for name in named if usual[name] is None and in_training[name] is None]
     # the module holds more than the attention: parameters that the call does not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
+    # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
+    small = _gradients(subject, subject.draw_small().unpadded, named)
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
     widths |= {use.values.size(-1) for use in subject.unmasked.uses}  # and of heads
     for name, gradient in usual.items():
@@ -141,11 +135,6 @@ def parameters(subject: Subject) -> Found:
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
-
-
-def _is_reached(gradient: Tensor | None) -> bool:
-    """Return whether a parameter has a gradient that is not 0, as where two branches cancel."""
-    return gradient is not None and bool(gradient.any())
 
 
 def _is_all_given(call: Call) -> bool:
