@@ -71,8 +71,10 @@ def load_attention(place: str) -> Any:
     else:
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(loaded))
     if not hasattr(loaded, name):
-        names = [known for known, value in vars(loaded).items() if callable(value)]
-        raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
+        made = vars(loaded).items()
+        names = [known for known, value in made if getattr(value, "__module__", "") == MODULE]
+        listed = ", ".join(names) or "nothing"
+        raise Seq2AttnError(f"{path} has no {quoted(name)}; it defines: {listed}")
     return getattr(loaded, name)
 
 
