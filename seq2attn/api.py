@@ -84,9 +84,11 @@ def load(
     device: str = "auto",
     plugins: Sequence[str | Path] = (),
 ) -> TrainedModel:
-    """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
+    """Return the trained model of a run, by default of the newest that has a checkpoint:
+    `load().predict("hello")`. Raises `Seq2AttnError` if there is no such run or checkpoint.
 
-    run: the run or its name; of several, the ensemble, which averages their probabilities.
+    run: the run or its name; a list or tuple of them is loaded as one ensemble, which averages
+        their probabilities.
     checkpoint: `best`, or `last` in its place if there is none; `last`; or `step-64`, one of those
         that `training.snapshot_weights` keeps.
     device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.

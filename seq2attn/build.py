@@ -31,7 +31,7 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     with torch.random.fork_rng(devices=[]):  # not those of GPUs: weights are drawn on the CPU
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
-            # all keys but those that are not arguments, or given by position
+            # `hidden` is given by position, and the other two are no arguments of Transformer
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
             model = Transformer(len(source), len(target), config.model.hidden, **options)
         else:
@@ -108,6 +108,7 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
     the config names, for queries and keys of these widths.
     """
     attention = model.attention
+    # the score first: it says how many features of each key it takes from the history
     score = attention.score.make(query_width, key_width)
     return Attention(
         score,
@@ -145,7 +146,8 @@ def build_training_data(
     """Return the stream of training batches of `config`: `EpochData` if the task has a finite
     training set, otherwise examples drawn without end.
 
-    task: the task of `config`, if it is already built; a task that reads files must be.
+    task: the task of `config`, if it is already built; one that reads files has to be given, as it
+        would be built here without opening them.
 
     Raises `Seq2AttnError` if a loss needs to know which source position each output copies, and the
     task does not.

@@ -214,8 +214,9 @@ SENTENCES = {
 
 def sentence(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, and which value was found, to follow the name of a key:
-    `should be at least 1, found 0`. By the kind of error, from `SENTENCES`; for other kinds, in
-    pydantic's words. A missing value, and a message of our own, stand alone.
+    `should be at least 1, found 0`. `SENTENCES` says what is wrong, by the kind of error; what it
+    lacks is said in pydantic's words. For a missing key, and in a message of our own, no value that
+    was found is added.
 
     error: one of pydantic's `ValidationError.errors()`.
     """
@@ -225,7 +226,7 @@ def sentence(error: Mapping[str, Any]) -> str:
     if kind == "missing":
         return "is missing"
     message = error["msg"]
-    # where pydantic parses a text, it calls `int_type` `int_parsing`
+    # pydantic's name for an `int_type` in a text that it parses is `int_parsing`
     expected = SENTENCES.get(kind.replace("_parsing", "_type"))
     if expected is not None:
         message = expected.format(**error.get("ctx", {}))

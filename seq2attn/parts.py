@@ -53,12 +53,13 @@ _TYPES = {"bool": bool, "int": int, "float": float, "str": str}
 def options(tables: Mapping[str, Mapping[str, Any]]) -> type[Options]:
     """Return the model of the options of a part.
 
-    tables: what parts.toml has of each option: its `type`, its `meaning`, and if need be its
-        `default`, which is None without it, limits of a number, and the form of a text.
+    tables: what parts.toml has of each option, by its name: the arguments of `_option`, of which
+        only `type` and `meaning` have to be there.
     """
     fields: dict[str, Any] = {name: _option(**table) for name, table in tables.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
+        # pydantic warns of an option that is called as a method of the model, such as `copy`
+        warnings.simplefilter("ignore")
         return create_model("Options", __base__=Options, **fields)
 
 
@@ -112,7 +113,8 @@ KINDS: dict[str, Registry] = {}
 def _registry(kinds: str, kind: str, config_key: str, default: str = "") -> Registry:
     """Return the parts of one kind, in the order of the catalogue, and keep them in `KINDS`.
 
-    kinds, kind: what several are called there, such as "scores", and one of them, in messages.
+    kinds: what the catalogue and `KINDS` call these parts, such as "scores". kind: what messages
+        call one of them, such as "score".
     config_key: the key of a config that chooses one of them.
     default: the part of a config that names none; "": the first one.
     """
@@ -178,7 +180,10 @@ def register(
     """
 
     def decorate(cls: PartType) -> PartType:
-        """Add the class to the registry of its kind, an attribute that its base class has."""
+        """Add the class to the registry of its kind, which its base class has as an attribute, and
+        return the class. Raises `Seq2AttnError` for a class without such a base class, for one that
+        cannot be made as a part is (`_options_of`), and for a name that another class has.
+        """
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
             raise Seq2AttnError(
@@ -197,6 +202,7 @@ def register(
             options=options(_options_of(cls, f"{registry.kind} {name!r}")),
             synonyms=synonyms,
             equal_widths=equal_widths,
+            # attributes that the base class of one kind has: a history, a decoder, an encoder
             makes_weights=getattr(cls, "makes_weights", False),
             needs_attention=getattr(cls, "needs_attention", False),
             is_recurrent=getattr(cls, "is_recurrent", False),
@@ -228,7 +234,7 @@ def _options_of(cls: type, part: str) -> dict[str, dict[str, Any]]:
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
     provided = inspect.getfullargspec(base).args[1:]  # without `self`
     try:
-        inspect.signature(cls).bind(*provided)
+        inspect.signature(cls).bind(*provided)  # names stand for values: only their number counts
     except TypeError as error:  # such as: missing a required argument: 'factor'
         raise Seq2AttnError(
             f"{part}: {cls.__name__} cannot be made: {error}",
@@ -239,23 +245,27 @@ def _options_of(cls: type, part: str) -> dict[str, dict[str, Any]]:
 
 
 def signature_options(cls: type) -> dict[str, dict[str, Any]]:
-    """Return name -> what parts.toml would say of it, for each parameter of the constructor that
-    has a default and is one of bool, int, float and str, by annotation or else by its default.
+    """Return the options of a class as parts.toml would have them, by name. They are the parameters
+    of its constructor that have a default and one of the types bool, int, float and str, by
+    annotation, or by the default if the annotation has none of these. A parameter of several of
+    these types is not an option, nor is one whose name begins with `_`.
 
-    Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
-    class attribute `limits` has for it, (minimum, maximum). A parameter whose name begins with `_`
-    is not an option.
+    An option's meaning is a line `NAME: meaning` of the class's docstring, or its default in words
+    if there is none; its limits are those that the class attribute `limits` has for it, (minimum,
+    maximum).
     """
     try:
         parameters = inspect.signature(cls, eval_str=True).parameters
-    except Exception:  # an annotation that names something not imported at run time
+    except Exception:
+        # an annotation names something that is not imported at run time: annotations then stay as
+        # they are, and types are those of the defaults where they are text
         parameters = inspect.signature(cls).parameters
     limits = getattr(cls, "limits", {})
     text = cls.__doc__ or ""
     tables = {}
     for name, parameter in parameters.items():
         default = parameter.default
-        types = _types_of(parameter)  # (a parameter of several types is not an option)
+        types = _types_of(parameter)
         if len(types) == 1 and default is not parameter.empty and not name.startswith("_"):
             # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^( *){name}: *(.+(?:\n\1 +.+)*)", text, re.MULTILINE)

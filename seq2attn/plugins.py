@@ -46,7 +46,7 @@ def load_plugin(path: Path) -> list[type]:
             hint="from seq2attn import Score, register    and above your class, derived from "
             'Score: @register("name")',
         )
-    # runs record it: two with one plug-in may have been trained with different contents of its file
+    # runs record this hash of the file's contents, which may have changed from one run to the next
     loaded[path.resolve()] = hashlib.sha256(code).hexdigest()
     return added
 
@@ -85,7 +85,7 @@ def foreign_parts(config: Config | None = None) -> list[type]:
         entries = [part.entry for part in _chosen(config)]
     else:
         entries = [entry for registry in EXTENSIBLE for entry in registry]
-    # (of a part in parts.toml, it is the place of its class as a text)
+    # (the implementation of a part in parts.toml is no class, but a text that says where its is)
     return [one.implementation for one in entries if isinstance(one.implementation, type)]
 
 
@@ -110,24 +110,26 @@ def how_to_check(cls: type) -> str:
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
-    """Return the files of plug-ins with a part that `config` names which have changed since a run
-    was made: as they are loaded now, their contents are among none of `contents`.
+    """Return the files of plug-ins that have changed since a run was made, of those with a part
+    that `config` names: the SHA-256 of what was loaded from them now is none of `contents`.
 
-    contents: SHA-256 of each plug-in's file then.
+    contents: the SHA-256 of each plug-in's file when the run was made.
     """
     if not contents:  # the run has no record of such files
         return []
     files = dict.fromkeys(map(_file_of, foreign_parts(config)))
-    # None: not loaded as a plug-in
+    # None: the part is not from a plug-in, but from the user's own code, of which no run has a hash
     return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
-    """Return an exception that was raised in a plug-in as a message, with the last `MAX_FRAMES`
-    lines of plug-ins from its traceback.
+    """Return the message for an exception that was raised in a plug-in, or below a call from one:
+    with the last `MAX_FRAMES` lines of plug-ins in its traceback, the innermost of which it names
+    first, and the command that checks the plug-in.
 
-    None for another exception, and for those that have a message of their own: errors that a
-    plug-in reports as `Seq2AttnError`, a lack of memory, and Ctrl-C.
+    None for an exception whose traceback has no line of a plug-in, and for those that have a
+    message of their own: errors that a plug-in reports as `Seq2AttnError`, a lack of memory, and
+    Ctrl-C.
     """
     if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
         return None

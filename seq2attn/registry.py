@@ -34,15 +34,17 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _validated(cls, values: Any, validate: Callable[[Any], Self]) -> Self:
-        """Return the section of these values, which pydantic's `validate` makes. Where it raises
-        `ValidationError` for an unknown key, say which are allowed, and which may be meant.
+        """Return the section of these values, which pydantic's `validate` makes. Raises the
+        `ValidationError` that it raises, but its message for an unknown key also says which keys
+        are allowed, and which may be meant.
         """
         try:
             return validate(values)
         except ValidationError as error:
             errors: list[Any] = error.errors()
         allowed = {field.alias or name for name, field in cls.model_fields.items()}
-        names = sorted(allowed - {"name"})  # `name` would choose another part
+        # a section with the key `name` is a part with its options, and not advised to change it
+        names = sorted(allowed - {"name"})
         for one in errors:
             if one["type"] == "extra_forbidden":
                 of_part = f" of {values['name']!r}" if "name" in allowed else ""
@@ -153,13 +155,15 @@ class Registry:
         return [entry.name for entry in self]
 
     def add(self, entry: Entry) -> None:
-        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken, but not
-        by the same class, which replaces itself where its file or notebook cell is run again.
+        """Register an entry under its name and synonyms. If it is the first one, it becomes the
+        default, unless there is one. Raises `Seq2AttnError` if a name or synonym is already taken,
+        but not by the same class, which replaces itself where its file or notebook cell is run
+        again.
         """
         names = (entry.name, *entry.synonyms)
         for name in names:
             known = self._entries.get(name, entry)
-            # (the text of a class has its module and name)
+            # (a class that is made again is another object, but its text names the same class)
             if known.name != entry.name or str(known.implementation) != str(entry.implementation):
                 raise Seq2AttnError(
                     f"{self.kind} {name!r} is already registered; choose another name"
@@ -185,8 +189,8 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Tell pydantic how it validates and writes a key of this type, `source`: one part, or a
-        tuple of them. A tuple of one is written as that part.
+        """Tell pydantic, which calls this, how it validates and writes a key of the type `source`:
+        one part, or a tuple of them. A tuple of one is written as that part.
         """
         part = core_schema.no_info_plain_validator_function(self.validate)
         if source != tuple[Options, ...]:
@@ -206,15 +210,15 @@ class Registry:
         return (self.validate(value),)
 
     def validate(self, value: Any) -> Any:
-        """Return the chosen part of `"location"` or `{"name": "location", "kernel": 7}`; raises
-        pydantic's errors for wrong values.
-
-        A mapping without a name means the default.
+        """Return the part that a value chooses: `"location"`, `{"name": "location", "kernel": 7}`,
+        or a part itself. A mapping without a name means the default part. Raises pydantic's errors
+        for wrong values of options, and `Seq2AttnError` for an unknown name.
         """
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
         # a synonym becomes the part's own name
         part = entry.options.model_validate({**values, self.key: entry.name})
-        if isinstance(part, Options):  # not an architecture
+        # an architecture of models is chosen as a part is, but its `Section` has no entry
+        if isinstance(part, Options):
             part._entry = entry
         return part

@@ -266,9 +266,10 @@ def _names(scores: Sequence[str]) -> list[str]:
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:
-    """Print the rows of an analysis as a table or as JSON, and draw its figure if it is wanted.
+    """Print the rows of an analysis as a table, with its settings in a note below, or as JSON. Save
+    its figure, too, if --plot names a file for it.
 
-    name: of the analysis; `NAME_figure` draws it.
+    name: of the analysis; `NAME_figure` draws it. shown: the options --json and --plot.
     """
     if shown.as_json:
         write_json({**result.settings, "rows": result.table.records()})

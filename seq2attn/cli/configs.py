@@ -82,7 +82,7 @@ def config(
 
     if name is not None:
         file = find_config(name)
-        read_file(file)  # names similar files if there is none
+        read_file(file)  # only to raise its error if there is none, which names similar ones
         print(file.read_text("utf-8").removesuffix("\n"))
         return
     rows = []
@@ -165,7 +165,8 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
 
 
 def _explained(section: BaseModel, indent: str = "") -> Iterator[str]:
-    """Yield lines of YAML: keys and values of a config's section, each below its meaning.
+    """Yield lines of YAML: keys and values of a config's section, each below its meaning, if it has
+    one, as a comment. A section in it follows the same way, indented by two blanks more.
 
     indent: the blanks before each line.
     """

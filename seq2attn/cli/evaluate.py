@@ -139,7 +139,7 @@ def evaluate(
         )
     if errors and several:
         raise Seq2AttnError("--errors writes the wrong answers of one run, or with --ensemble")
-    loaded = models.load(runs, device)
+    loaded = models.load(runs, device)  # a model for each run, or one of all with --ensemble
     measured = {}
     for trained in loaded:
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
@@ -151,8 +151,8 @@ def evaluate(
         rates_table(measured, seeds, paired=True).show(as_json)
     else:
         _print(measured, as_json)
-    # An ensemble is not one run. A beam's results would be mistaken: an evaluation does not say how
-    # it decoded, and figures and reports that read it later take it for greedy decoding's.
+    # An ensemble has no run to save its results with. Those of a beam search would be mistaken for
+    # greedy decoding's by figures and reports: an evaluation does not say how it decoded.
     if not (models.search() or models.as_ensemble):
         for trained in loaded:
             save_evaluation(measured[trained.name], trained.run)

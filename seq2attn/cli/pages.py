@@ -194,9 +194,12 @@ def accuracy(
     from seq2attn.runs.run import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
-    # They choose the colours. A run's config has its score, too, but reading it may need a plug-in.
+    # Scores choose the colours. They are read from records of the runs: a run's config names its
+    # score, too, but reading it may need a plug-in.
     scores = [str(run.status().score) for run in runs]
-    found: dict[str, Any] = {}  # run -> (where results by length are from, these), or the curve
+    # by the run's name: (where its results by length are from, these results); or all evaluations
+    # of its training, for a curve
+    found: dict[str, Any] = {}
     for run in runs:
         metrics = (
             latest_by_length(run) if by_length else read_metrics(run, losses=False).evaluations

@@ -13,6 +13,7 @@ _SCORE = "model.attention.score"
 def combination_problems(config: Config) -> Iterator[Problem]:
     """Yield a problem for every combination that cannot work, under the key to change."""
     model = config.model
+    # the options of a task are those of its files, or those of the strings that it draws
     yield from _files(config) if config.task.entry.files else _lengths(config)
     yield from _training(config)
     if isinstance(model, TransformerConfig):
@@ -147,8 +148,9 @@ def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
 
 
 def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
-    """Yield the problems of attention in a recurrent model: a score whose query and keys differ in
-    width, and a normaliser that has no effect, since the history makes the weights.
+    """Yield the problems of attention in a recurrent model: a score that needs queries and keys of
+    equal width where they differ, and a chosen normaliser, not the default one, that has no effect,
+    since the history makes the weights.
     """
     attention = model.attention
     score, history = attention.score.entry, attention.history.entry

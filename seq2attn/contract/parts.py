@@ -73,7 +73,8 @@ def check_part(kind: str, name: str) -> dict[str, str]:
     entry = registry.get(name)
     part = entry.load()  # its class
     # The first of `MODELS` is bidirectional, so that its keys are wider than its queries. A part
-    # that does not take such keys, or an encoder without directions, gets the usual settings there.
+    # that does not take such keys, or an encoder that is not recurrent, and so has no directions,
+    # gets the default settings, {}, in its place.
     takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
     rules_without_model = {"task": TASK_RULES, "loss": LOSS_RULES}
@@ -260,8 +261,9 @@ def known_scores() -> list[KnownScore]:
 
 def scored(name: str) -> tuple[Any, ...]:
     """Return queries (B, L, D), keys (B, S, D), the scores (B, L, S) that the registered score
-    `name` gives them, with its default options and biases of 0, and a list of its parameters. All
-    are drawn with seed 0; B = 8, L = 2, S = 5, D = 12.
+    `name` gives them, with its default options and biases of 0, and a list of its parameters: the
+    fields of the doctor's `Sample`, in their order. All are drawn with seed 0; B = 8, L = 2, S = 5,
+    D = 12.
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)

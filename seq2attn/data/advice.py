@@ -104,7 +104,8 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
     those that the header or the contents point to; if these do not decide, the user is asked.
     """
     form, name = own, shlex.quote(str(path))
-    # what begins the file's comments, such as `//`, unless the user has said it
+    # comments begin as the first line that looks like one does, such as with `//`, unless the user
+    # has said how
     sign = next(filter(None, map(COMMENT.match, lines)), None)
     if sign and not own.comment:
         form = replace(own, comment=sign[0].strip())
@@ -126,13 +127,14 @@ def examine(lines: Texts, own: Format, path: Path) -> Advice:
         chosen = choose(columns)
         if not chosen:
             return _told(kind, f"{CHOOSE}: {first_of(columns, MOST_COLUMNS)}"), []
-        # (there may be no features)
+        # (not strict: `chosen` has source and target, and features only if there are some)
         wanted = {key: column.key for key, column in zip(COLUMN_KEYS, chosen, strict=False)}
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
     usual = replace(form, columns=own.columns)
-    # their number need not be set if a header or the column with the highest number tells it
+    # the option `columns`, how many a line has, can stay as the user left it if that is the same
+    # number: set, or that of the highest column in use; or if it is not set, and a header tells it
     if usual.width == form.width or (form.has_header and own.columns is None):
         form = usual
     return _read_with(form, lines, own, kind)

@@ -285,7 +285,8 @@ def column_number(name: str, names: Texts, what: str) -> int:
     """Return the number of a column, from 1, by its name in a header. Raises `Seq2AttnError` if no
     column has this name, or several have it.
 
-    names: those in the header. what: the option that gave the name, for the message.
+    name: in Unicode's normal form C, as a config has it. names: those in the header, in any form.
+    what: the option that gave the name, for the message.
     """
     names = [composed(other) for other in names]
     if names.count(name) == 1:

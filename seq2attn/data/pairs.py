@@ -60,8 +60,8 @@ def left_out_of(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
-    """Return a message that lists the malformed lines, those with the same problem together, and
-    at most `MOST_LISTED` problems.
+    """Return a message that counts the malformed lines and lists them: those with the same problem
+    together, with the text of the first, and at most `MOST_LISTED` problems, then "...".
 
     problems: line number -> what is wrong with the line. lines: all lines of the file.
     """

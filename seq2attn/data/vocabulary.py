@@ -78,7 +78,9 @@ class Vocabulary:
                 f"{quoted(text)} lacks features, or has an empty one",
                 hint=f"Write the word, a tab, and its features with {FEATURE!r} between them.",
             )
-        if self.unknown:  # any symbol is read, but none with a tab or a surrogate
+        # any other symbol becomes `<unk>`; but one tab alone may stand before features, and a
+        # surrogate stands for a byte that is not UTF-8
+        if self.unknown:
             if re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
                 raise Seq2AttnError(f"{quoted(text)} has a tab too many, or is not UTF-8 text")
         elif unseen := self.unseen(text):

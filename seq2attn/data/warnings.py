@@ -123,9 +123,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterator[str]:
-    """Yield a sentence for all that is odd about the pairs of training, and for dev pairs that
-    spoil what is measured on them: those that are trained on, too, and those with symbols that
-    are not.
+    """Yield a sentence for each oddity of the pairs of training, and for dev pairs that spoil what
+    is measured on them: those that are in the training file, too, and those with symbols that it
+    lacks, in the sources or in the targets.
 
     pairs: of the training file. dev: the pairs that training is measured on.
     """

@@ -234,8 +234,10 @@ def prepare_training(
     config, overrides, name or note. Or `config` (a file, its contents, or a `Config`) with the
     overrides describes a new run in `root`. name: its exact name; None: it is named after the
     config's file and the overrides, with a number. plugins: the files that are loaded for it.
+    note: what its record shall say of it.
 
-    Raises `Seq2AttnError` for any other combination, and for a config that is wrong.
+    Raises `Seq2AttnError` for any other combination, for a run that does not exist, and for a
+    config that is wrong.
     """
     if resume is not None:
         run = find_run(root, resume)

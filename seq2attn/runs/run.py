@@ -169,9 +169,10 @@ def check_name(name: str) -> None:
 
 def find_run(root: Path, name: str | Run | None) -> Run:
     """Return the run in the directory `root` that is called `name`, or has the path `name`; if
-    `name` is None, the newest run that has a checkpoint; if it is a run, the same.
+    `name` is None, the newest run that has a checkpoint; if it is a run, the same, unchecked.
 
-    Raises `Seq2AttnError` if there is none, and if its directory has links or special files.
+    Raises `Seq2AttnError` for a name that no run may have, and for a path outside `root`; if there
+    is no such directory, or it has no config.yaml; and if it has links or special files.
     """
     if isinstance(name, Run):
         return name
