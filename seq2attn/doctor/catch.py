@@ -133,16 +133,18 @@ class Watch(TorchDispatchMode):
         return result
 
     def _note(self, kind: Any, args: list[Any], result: Any) -> None:
-        """Note what an operation tells of the attention, other than a use of weights: it sets the
-        fields that begin with `is_`, and remembers softmaxes, elementwise products and factors.
+        """Note what an operation tells of the attention, other than a use of weights, in the fields
+        that begin with `is_`, in `selected`, `softmaxes`, `_factors` and `_elementwise`.
 
-        kind: one of NOTED. args: what the operation was given. result: what it returned.
+        kind: one of NOTED, of which matrix products and sums tell nothing here. args: what the
+        operation was given. result: what it returned.
         """
         operand = args[0]
         shape = list(operand.shape)
-        if kind in SORTS:  # B numbers are the lengths of the rows, by which a batch is sorted
+        if kind in SORTS:
+            # B numbers are taken for the lengths of rows, by which a batch is sorted
             self.is_sorted |= shape == [B] or self._is_of_queries(shape)
-        # all of the numbers, only put in order, are not a selection
+        # a selection of keys: of all of the numbers, topk only puts them in order
         if kind is aten.topk and result[0].size(-1) < shape[-1] == self.length:
             self.selected = result[0].size(-1)
         if kind in VIEWS:
@@ -150,10 +152,11 @@ class Watch(TorchDispatchMode):
         if kind in SOFTMAXES:
             # what another softmax returned, or a view of it, lies in the same memory
             self.is_twice |= any(place_of(operand) == place_of(made) for _, made in self.softmaxes)
-            # args[1] is the axis that the softmax runs over
+            # args[1] is the axis that the softmax runs over; a single number has no axes
             self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
             self.softmaxes.append((operand, result))
         if kind in POWERS:
+            # a number counts as itself, a tensor as what it was multiplied by before
             factor = self._factor(operand) * self._factor(args[1]) ** POWERS[kind]
             self._factors[place_of(result)] = factor, result
         if kind in COPIES:

@@ -56,15 +56,16 @@ def guess(name: str, width: int, longest: Any, rest: int) -> Any:
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
-    """Yield instances of a class, each with the line of code that makes it. Raises `Seq2AttnError`
-    if there is none.
+    """Yield instances of a class, each with the line of code that makes it: of each of several ways
+    to call its constructor, if that works. Raises `Seq2AttnError`, with the first error, if none
+    does.
 
     sizes: what the constructor is given, in order. If it is empty, all arguments without a default
         are guessed from their names (see `guess`), in several ways. The first is for long sources,
         with `width` where a name tells nothing. The next ones are for sources of exactly the length
         that the doctor draws, with a small number where a name tells nothing: as a sequence, as an
         image whose sides are a pair, and as one whose side is a number. Then widths that have a
-        default are given as well; and in the end, all are EVEN.
+        default are given as well; and in the end, all widths are EVEN.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
@@ -73,11 +74,11 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     defaults = inspect.signature(cls).parameters.items() if not sizes else ()
     numbers = {name: one.default for name, one in defaults if type(one.default) is int}
-    # windows are not shifted by default, but it shows more if they are
+    # windows are not shifted by default, by 0, but it shows more if they are
     needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
-    # 0 and 1 are numbers of axes
+    # a default of 0 or 1 is the number of an axis, such as `dim=1`, and no width
     widths = [name for name, value in numbers.items() if value > 1 and words(name) & GUESSES["W"]]
-    ways = (  # the names that are given, and what `guess` takes
+    ways = (  # the names that are given, and what `guess` takes: width, longest, rest
         (needed, width, LONG, width),
         (needed, width, SHORT, HEADS),
         (needed, width, SQUARE, HEADS),
@@ -87,7 +88,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     )
     for names, *way in ways:
         given = {name: guess(name, *way) for name in names}
-        if given in tried:
+        if given in tried:  # another way guessed the same
             continue
         tried.append(given)
         shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]

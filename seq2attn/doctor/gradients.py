@@ -31,16 +31,18 @@ MASKS = ROLES["mask"] | CACHES | {"bias"}
 def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences, unless the attention
     is decorated, as by `torch.no_grad`, so that it has none, or its docstring says that they are
-    cut. Nothing is said if it returns neither an output nor weights.
+    cut. Nothing is said if it returns neither an output nor weights. Only the first of the two that
+    is wrong is named.
     """
     if re.search(CUT, subject.docs):
         return
-    # a decorated function: if not even parameters get a gradient, there shall be none
+    # if a decorated function gives not even its parameters a gradient, it shall have none
     if hasattr(function_of(subject.call.attention), "__wrapped__"):
         with torch.enable_grad():
             if not subject.output().requires_grad:
                 return
-    # without both, `output` is made of weights that were caught in operations, below gradients
+    # with neither, the only results are weights that `Watch` caught, where torch computes without
+    # gradients
     if not (subject.output_indices or subject.weight_indices):
         return
     for name in ("query", "keys"):
@@ -55,13 +57,14 @@ def gradient(subject: Subject) -> Found:
 def _has_gradient(subject: Subject, name: str) -> bool:
     """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
     finite differences in one random direction at one random place; True, too, if the module does
-    not run in double precision. It is False if an operation in place destroys what it needs.
+    not run in double precision. It is False if an operation in place destroys what the gradient
+    needs, in training mode as well.
 
     The fewer places move, the fewer kinks are met, such as those of relu, and STEP is small enough
     to miss most, and large enough for modules that compute in float32 inside.
     """
     inputs = subject.inputs
-    # where rows of padding are NaN, so are their gradients, which reach what they were made of
+    # where results of padding are NaN, so are their gradients, which reach the inputs: no padding
     if not all(one.isfinite().all() for one in subject.results(inputs)):
         inputs = inputs.unpadded
     inputs = inputs.to(torch.float64)
@@ -81,9 +84,9 @@ def _has_gradient(subject: Subject, name: str) -> bool:
         drawn, sums = torch.Generator().manual_seed(1), []
         for result in (results[index] for index in outputs):
             factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
-            # padding may have NaN, and -inf as scores
+            # returned scores of padding are -inf, or NaN
             sums.append((factors * result.nan_to_num(0, 0, 0)).sum())
-        # some have no gradient on purpose, such as a memory that is kept for the next call
+        # some results have no gradient on purpose, such as a memory kept for the next call
         return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
     with unchanged(subject.module):
@@ -92,7 +95,8 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             zero = torch.zeros((), dtype=torch.float64, requires_grad=True)
             limits = {"eps": STEP, "atol": SLIGHT, "rtol": SHARE}
             return gradcheck(total, zero, raise_exception=False, **limits)  # type: ignore[arg-type]
-        except RuntimeError as error:  # of a module that makes float32 inside, for one
+        except RuntimeError as error:
+            # another error is no fault of gradients: of a module that makes float32 inside, for one
             if "inplace operation" not in str(error):
                 return True
         subject.module.train()  # there dropout may copy what is changed in place
@@ -109,7 +113,7 @@ def parameters(subject: Subject) -> Found:
 
     Nothing is said where layers may rightly stay unused: if the keys are an image, perhaps of one
     row; if an argument that is not a mask is left out; or if keys are given that are projected
-    already.
+    already. Nor is a parameter that the call does not use, if most get no gradient.
     """
     if subject.is_image or not _is_all_given(subject.call):
         return
@@ -119,8 +123,10 @@ def parameters(subject: Subject) -> Found:
     with unchanged(subject.module):
         subject.module.train()
         in_training = _gradients(subject, subject.inputs.unpadded, named)
+    # (a gradient of 0 reaches a parameter: a layer may be given zeros, such as a first state)
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
-    # the module holds more than the attention: parameters that the call does not use are not meant
+    # if most are dead, the module holds more than the attention, and parameters that the call does
+    # not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
@@ -131,6 +137,7 @@ def parameters(subject: Subject) -> Found:
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         of_small = small[name]
         if is_layer and gradient is not None and of_small is not None and gradient.dim() > 1:
+            # the weight of a layer: its rows are outputs, its columns inputs, which are summed up
             parts = _silent((gradient.abs() + of_small.abs()).sum(1), widths)
             dead += [f"{name}, {part}" for part in parts]
     if dead:

@@ -14,15 +14,18 @@ from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject
 
 def observed(subject: Subject) -> Subject:
     """Return a subject with what a few calls show: whether it attends to itself (`is_self`), which
-    of the returned tensors are weights (`shown`) and which are outputs, and the layout of the
-    weights that are used (`orders`).
+    of the returned tensors are weights (`weight_indices`) and which are outputs (`output_indices`),
+    and the layout of the weights that are used (`orders`).
 
     Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
-    Outputs are other tensors with an axis of the batch. These are none: the keys themselves; beside
-    weights, what has an axis of keys; and what has no row for each query, where another one has.
+    Outputs are other tensors with an axis of the batch, but for: the keys themselves; what has an
+    axis of keys, beside returned weights; what has no axis of features, beside what has one; and
+    what has no row for each query, beside what has one. Of several with a row for each query, the
+    first alone is the output if a query is given with as many rows as there are keys.
     """
     inputs, length = subject.inputs.unpadded, subject.length
     returned, _ = subject.results_and_watch(inputs)
+    # keys are given as (B, D, S)
     is_channels = any("keys.mT" in text for text in subject.call.expressions.values())
     is_self = inputs.query is None and _is_for_each_key(returned, length, is_channels)
     subject = replace(subject, is_self=is_self)
@@ -33,10 +36,10 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in tensor.shape and not _is_input(tensor, inputs):
             outputs.append(index)
-    # what has an axis of keys may be projected keys
+    # beside weights, what has an axis of keys may be projected keys
     if shown and inputs.query is not None:
         outputs = [index for index in outputs if length not in returned[index].shape]
-    # with as many queries as keys, an axis of this length alone may be that of weights
+    # (B, L) may be weights of the keys, (B, S), where there are as many queries as keys
     outputs = [index for index in outputs if returned[index].dim() > 2] or outputs
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:  # the others may be states

@@ -28,8 +28,9 @@ def order(subject: Subject) -> Found:
     running maximum or sum, where keys are visited in blocks, shows only with several blocks.
 
     Nothing is examined if the last row does not see the first or the last of many keys, as with a
-    window; nor in self-attention with a number for the size of windows, segments or blocks; nor if
-    queries are sorted, as they may be chosen by random keys.
+    window; nor in self-attention with a number for the size of windows, segments or blocks, as
+    places in different ones may differ; nor if queries are sorted, as they may be chosen by random
+    keys.
     """
     is_local = subject.is_self and subject.is_local
     if subject.depends_on_order or is_local or subject.unmasked.watch.is_sorted:
@@ -53,13 +54,15 @@ def strides(subject: Subject) -> Found:
 
 
 def overflow(subject: Subject) -> Found:
-    """Inputs times SCALE give no NaN or infinity, where a docstring speaks of overflow, and should
-    not elsewhere. Valid keys keep the sum of their weights, but for LOST: if a mask fills in -100,
-    say, padding takes some of it where scores are as large.
+    """Inputs times SCALE give no NaN or infinity: otherwise that is `overflow`, a fault, if the
+    docstring speaks of overflow, and `unstable` if not. Nor do the valid keys of a row lose more
+    than LOST of the sum of their weights, or that is `underflow`: if a mask fills in -100, say,
+    padding takes some of the weight where scores are as large.
     """
     inputs = subject.draw(rows=ROWS)
     large = inputs.times(SCALE)
-    large = large._replace(values=large.keys)  # by default values are cosines of keys: small ones
+    # values as large as keys: by default they are the cosines of keys
+    large = large._replace(values=large.keys)
     if not subject.is_finite(large):
         yield "overflow" if "overflow" in subject.docs else "unstable"
         return

@@ -35,8 +35,9 @@ FAR = 0.02  # by which scores or results of equal tokens may differ, as a share 
 
 def positions(subject: Subject) -> Found:
     """Self-attention that encodes positions, as names in it say, depends on them. With rotary
-    encodings, and with biases such as ALiBi's, it depends on distances alone, by its weights alone,
-    and ALiBi's biases lower the score of a farther key.
+    encodings, and with biases such as ALiBi's, scores depend on the distances of positions alone,
+    and values on no positions; and ALiBi's biases lower the score of a farther key. At most one
+    finding is yielded.
 
     Equal tokens show that: then scores differ by positions only, and values not at all. Nothing is
     said where positions are an argument, as the call gives all tokens the same.
@@ -52,13 +53,13 @@ def positions(subject: Subject) -> Found:
     equal = subject.run(inputs)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return  # absolute positions are right, or there are several layers
-    # (H, L, S - 1), by how much the next key's score is higher: scores differ as the logarithms of
-    # weights do
+    # (H, L, S - 1), of the first row of the batch, as all are alike: by how much the next key's
+    # score is higher; scores differ as the logarithms of weights do
     steps = equal.weights[0][0].log().diff(dim=-1)
     # (H, L - 1, S - 2), the same for the next query, one key further on, less the step itself: 0 if
     # distances alone matter
     changes = steps[:, 1:, 1:] - steps[:, :-1, :-1]
-    # weights of 0, of closed places, have no such steps
+    # weights of 0, of places that a row may not see, give NaN or infinity: no step
     steps, changes = (one.nan_to_num(0, 0, 0) for one in (steps, changes))
     by = float(changes.abs().max())
     if by > FAR * steps.abs().max() + CLOSE:
@@ -70,20 +71,21 @@ def positions(subject: Subject) -> Found:
     elif subject.output_indices and gap(equal.weights[0].sum(-1), 1) < EXACT:
         # the first result alone, (B, L, F): `equal.output` has all of them side by side
         first = settle(subject.results(inputs)[subject.output_indices[0]], B, subject.length)
-        by = gap(first, first[:, :1]) / float(first.abs().max())  # between rows
+        by = gap(first, first[:, :1]) / float(first.abs().max())  # between places, a share
         if by > FAR:
             yield "positions-in-values", by
 
 
 def selected(subject: Subject) -> Found:
     """If the keys with the largest scores are selected, and nothing encodes positions, the order of
-    keys does not matter: in causal attention, to the last row, which alone sees all of them, and is
-    all that `depends_on_order` compares. Examined only where rows see all keys, or all up to their
-    own place.
+    keys does not matter; otherwise `top-places` is yielded. Examined only where rows see all keys,
+    or all up to their own place: of causal attention, `depends_on_order` compares the last row
+    alone, which sees all keys.
     """
     is_whole = subject.seen.all() or subject.is_causal
     if not (subject.unmasked.watch.selected and subject.depends_on_order and is_whole):
         return
+    # the order may matter where sizes of blocks, convolutions, recurrent layers or positions say so
     has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
     if not has_places and not words(*subject.arguments) & ENCODED:
         yield "top-places"
@@ -119,18 +121,19 @@ def _encodings(subject: Subject) -> frozenset[str]:
 
 
 def window_size(subject: Subject) -> Found:
-    """A window of self-attention has as many places as the docstring counts (COUNTED): the row's
-    own among them, as in "window_size - 1 tokens before it", or `window_size` on either side of it.
-    Nothing is said of a number that is wrong by more than one on a side.
+    """A window of self-attention, its size set to FEW, has as many places as its docstring counts.
+    The row's own place may be one of them, as in "window_size - 1 tokens before it", or there may
+    be `window_size` on either side of it, as in "2 * window_size + 1". Nothing is said of other
+    docstrings, and of a number that is not wrong by exactly one on each side.
     """
     counted = [one for text, one in COUNTED.items() if re.search(text, subject.docs)]
     if not subject.has_own_places or not counted:
         return
-    sides, own = counted[0]
+    sides, own = counted[0]  # the window may reach to both sides; is the own place counted apart?
     expected = sides * FEW + own
     for attention, numbers, name, value in _sizes(subject, {"window"}):
         numbers[name] = FEW
-        with contextlib.suppress(Exception):  # sizes may have to fit
+        with contextlib.suppress(Exception):  # another size may have to be changed with this one
             # how many places a row sees at most
             most = int(subject.called(attention=attention).seen.sum(1).max())
             if abs(most - expected) == sides:
@@ -140,18 +143,20 @@ def window_size(subject: Subject) -> Found:
 
 def tables(subject: Subject) -> Found:
     """Different distances between places of an image's window have different rows of the table of
-    biases for relative positions: as many as there are distances, (2 H - 1) (2 W - 1).
+    biases for relative positions: in a window of x times y places, (2 x - 1) (2 y - 1) rows.
 
-    Such a table is a parameter beside a buffer (H W, H W), which says the row of each two places.
+    Such a table is a parameter beside a buffer (x y, x y) of whole numbers, which says the row for
+    each two places. What x and y are is not known: any sides of at least 2 may be meant.
     """
     for part in subject.module.modules():
         for name, index in part.named_buffers(recurse=False):
-            places = len(index) if index.dim() else 0
+            places = len(index) if index.dim() else 0  # x y
             if index.dtype != torch.long or index.shape != (places, places):
                 continue
             sides = [side for side in range(2, places) if places % side == 0]
             distances = {(2 * side - 1) * (2 * places // side - 1) for side in sides}
-            used = len(set(index.flatten().tolist()))
+            used = len(set(index.flatten().tolist()))  # rows that the buffer says
+            # a table with a row for each distance, of which some are never used
             if any(used < len(one) in distances for one in part.parameters(recurse=False)):
                 yield "positions-collide", name, used
 

@@ -52,8 +52,9 @@ class Recorder:
 
 
 def in_place(subject: Subject) -> Found:
-    """Arguments stay as they are, masks too. Embeddings of positions and biases, which may be left
-    out, are given as well: in the layouts of the other arguments, and in those of scores.
+    """Arguments stay as they are, masks too. Embeddings of positions and biases (ADDED), which may
+    be left out, are given as well, one at a time, as ones: in the layouts of the other arguments,
+    and in those of scores.
     """
     recorder, inputs = Recorder(subject.call.attention), subject.inputs
     if subject.call.by_row:  # without vmap, inside of which nothing can be compared
@@ -64,7 +65,7 @@ def in_place(subject: Subject) -> Found:
     texts = [f"torch.ones_like({text})" for text in {*call.expressions.values()}]
     for name, text in product(optional, [*texts, *WORDS["ones"]]):
         given = {**call.expressions, name: text}
-        with contextlib.suppress(Exception):  # it takes another layout
+        with contextlib.suppress(Exception):  # the argument has another layout
             replace(call, expressions=given)(inputs)
     if recorder.changed:
         yield "in-place", ", ".join(sorted(recorder.changed))
@@ -180,7 +181,8 @@ def batch(subject: Subject) -> Found:
 
 def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are (`_mixed`).
-    Pooling the keys without a query is not a fault, but a fact: `no-query`.
+    Pooling the keys without a query is not a fault, but a fact: `no-query`. Self-attention without
+    one is left out.
 
     Large inputs may saturate a softmax, so small ones are tried, too, before queries count as
     ignored. Whether rows mix is examined if there is one for each of several queries, and unless

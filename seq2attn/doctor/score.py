@@ -94,20 +94,21 @@ def _sample(subject: Subject) -> Sample | None:
 def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, in the first layer where that is
     found, by one finding. It is `scale`, a fact, if the factor is 1 / sqrt(width of a head), a
-    number without a meaning, or 1 where nothing is said of a factor. Other factors are a
-    `scale-mistake` if nobody means them (NEVER), or if the docstring promises the root of the
-    width, or else a `scale-factor`. Most have a meaning only where the module itself splits its
-    queries into heads, and does not normalise keys.
+    number without a meaning, or 1 where nothing is said of a factor, or where keys are normalised.
+    Other factors are a `scale-mistake` if nobody means them (NEVER), or if the docstring promises
+    the root of the width, or else a `scale-factor`.
     """
-    # all that is said, and the first lines alone, without phrases such as "not scaled"
+    # all docstrings, and their first lines alone, without phrases such as "not scaled"
     docs, line = (
         re.sub(DENIED, "", re.sub(r"\n +", " ", docs_of(subject.call.attention, first).lower()))
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)
     for factor, width, heads, is_normed in _scales(subject):
-        known = {"root": width**-0.5}  # factors, by the names of their texts in the catalogue
-        # the call does not split queries into heads (by `unflatten`) for it
+        # factors with a meaning, by the names of their texts in the catalogue
+        known = {"root": width**-0.5}
+        # These would be chance where any factor may be right, as keys are normalised, and where the
+        # call splits queries into heads, by `unflatten`: then the module knows a head's width alone
         if not is_normed and "unflatten" not in subject.call.text:
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
@@ -116,18 +117,18 @@ def _scaled(subject: Subject) -> Found:
             if heads > 1:
                 known["heads"] = heads**-0.5
         is_said = is_promised or re.search(SCALED, line)
-        # no factor at all: although the docstring speaks of one, or rightly, as where nothing is
-        # said, or where keys are normalised
+        # no factor at all: "said", although a factor is said; or "none", which is right where none
+        # is said, or where keys are normalised
         known["said" if is_said and not is_normed else "none"] = 1.0
         # where two are equal, as with as many heads as each is wide, the first is meant
         names = [name for name in known if abs(factor - known[name]) < EQUAL * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
-        # the root of a head's width is promised; but sqrt(d) may mean the width of all heads
+        # the root of a head's width is promised, not this; but sqrt(d) may mean that of all heads
         is_root = is_promised and (name != "all" or is_promised[2] != "d")
         if name in ("root", "none", "other"):
             yield "scale", text
-        # some do mean 1 / width, and say so
+        # a factor of NEVER is no mistake if the docstring says so, as some mean 1 / width
         elif is_root or (name in NEVER and not re.search(OVER_WIDTH, docs)):
             yield "scale-mistake", text
         else:

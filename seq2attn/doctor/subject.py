@@ -167,11 +167,11 @@ class Subject:
     def run(self, inputs: Inputs, **changes: Any) -> Result:
         """Call the attention, and arrange what it returns, and the weights that it uses, in the
         axes of `Result`, as the fields of this subject say which is which. The output is all
-        returned tensors that are not weights, side by side; if it returns weights alone, they are
-        the output.
+        tensors of `output_indices`, side by side; without any, it is the weights, those returned or
+        else those caught. Of several tensors that are weights, the first is `Result.returned`.
 
-        Returned weights that are logarithms, as of `log_softmax`, are turned into weights. changes:
-        see `results_and_watch`.
+        Returned weights that are logarithms, as of `log_softmax`, are turned into weights, and -inf
+        into 0, since a difference of two would be NaN. changes: see `results_and_watch`.
         """
         returned, watch = self.results_and_watch(inputs, **changes)
         uses = watch.uses
@@ -185,20 +185,18 @@ class Subject:
             shown = returned[self.weight_indices[0]]
             # (B, L, S, H), then (B, H, L, S)
             shown = settle(shown, *sizes, inputs.keys.size(1)).movedim(3, 1)
-            # one row with the sum 1 will do, as one without padding has: others may be masked after
-            # a log_softmax, which changes their sums
+            # logarithms of shares: one row with the sum 1 will do, such as one without padding, as
+            # others may be masked after the log_softmax, which changes their sums
             is_log = shown.max() <= 0 and (shown.exp().sum(-1) - 1).abs().min() < 1e-3
             shown = shown.exp() if is_log else shown
             if not weights and (shown >= 0).all():  # none was caught, and these may be shares
                 weights = [shown]
-            # if these are scores: those that are masked are -inf, whose differences would be NaN
-            shown = shown.masked_fill(shown.isneginf(), 0)
+            shown = shown.masked_fill(shown.isneginf(), 0)  # masked scores
         output = [settle(returned[index], *sizes) for index in self.output_indices]
         if not output:  # weights alone, returned or, if nothing is, caught
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         joined = torch.cat(output, dim=-1)
-        # scores and logarithms may be -inf, whose differences would be NaN
         return Result(joined.masked_fill(joined.isneginf(), 0), weights, shown, watch)
 
     def output(self, inputs: Inputs | None = None) -> Tensor:
@@ -408,10 +406,11 @@ class Subject:
         return self.difference(output, self.output(inputs))
 
     def averages(self, length: int, inputs: Inputs | None = None) -> list[Tensor]:
-        """Return the weights (N, length), which sum to 1, by which a call averages over this many
-        places; by default, a call with all keys valid. Averages over L places, as many as queries,
-        say that queries attend to each other, as in a decoder layer; over L + S places, that they
-        attend to queries and keys together.
+        """Return the weights (N, length), those that sum to 1, of each average over `length` places
+        that a call takes: with these inputs, or by default with all keys valid. N counts rows,
+        heads and queries. Averages over L places, as many as queries, say that queries attend to
+        each other, as in a decoder layer; over L + S places, that they attend to queries and keys
+        together.
         """
         watch = Watch(length, self.queries(self.inputs))
         with watch:

@@ -20,7 +20,9 @@ TURNED = {"query": "keys", "keys": "query"}
 
 def other_way(subject: Subject) -> Found:
     """Where the queries are averaged by weights of a softmax, these sum to 1 over the queries, and
-    padding of queries gets none. Nothing is said where the other way does not work.
+    padding of queries gets none; otherwise `other-way` is yielded, with the argument that is the
+    query and the text of the first fault. Nothing is said without a query, or where the turned
+    attention cannot be called or examined.
     """
     query, expressions = subject.inputs.query, subject.call.expressions
     name = next((name for name, text in expressions.items() if "query" in text), "")
@@ -43,17 +45,19 @@ def other_way(subject: Subject) -> Found:
 
 
 def _turned(subject: Subject, named: str, query: Tensor) -> Subject:
-    """Return the subject with queries and keys in each other's place, and with the mask of what was
-    the query, if there is one that has its name; the other mask hides nothing then.
+    """Return the subject with queries and keys in each other's place: the argument for queries gets
+    the keys of its new inputs, (B, S, Dq), and that for keys their query, (B, L, Dk). If a mask has
+    the name of the argument for queries, it gets their padding; the other mask hides nothing.
 
-    named: the argument that is the query (B, L, Dq).
+    named: the argument that is the query. query: what it was given, (B, L, Dq).
     """
     call = subject.call
+    # expressions of the inputs, with "query" and "keys" exchanged
     texts = {
         name: re.sub("query|keys", lambda found: TURNED[found[0]], text)
         for name, text in call.expressions.items()
     }
-    if call.mask:
+    if call.mask:  # the mask of what is now the query: all of it is valid
         texts[call.mask] = call.form.replace("valid", "torch.ones(query.shape[:2]).bool()")
     masks = [name for name in subject.arguments if role_of(name) == "mask" and is_in(named, [name])]
     mask = next(iter(masks), "")
@@ -61,5 +65,5 @@ def _turned(subject: Subject, named: str, query: Tensor) -> Subject:
     form = call.form if call.mask else "valid"
     called = subject.called(expressions=texts, mask=mask, form=form, needs_mask=bool(mask))
     drawn = draw(subject.inputs.keys.size(2), query.size(2), query.size(1))
-    drawn = drawn if mask else drawn.unpadded
+    drawn = drawn if mask else drawn.unpadded  # without a mask, nothing could tell padding
     return observed(replace(called, inputs=drawn, fresh=None))

@@ -36,7 +36,10 @@ EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without. At most one
-    finding is yielded, with the sums (`totals`), by how much they are wrong, and the lowest weight.
+    finding is yielded: `axis` with S, if a softmax made every weight 1; or else the likeliest cause
+    with the range of the sums (`totals`), by how much they are wrong, and the lowest weight. With a
+    mask that is `mask-after-softmax`, if it only sets weights of padding to 0, or `sums-with-mask`;
+    without one, `scaled-late`, or what `_cause` says.
     """
     uses, watch = subject.unmasked.uses, subject.unmasked.watch
     # a softmax ran over an axis of length 1, which makes every weight 1: a row sums to S
@@ -49,7 +52,7 @@ def sums(subject: Subject) -> Found:
         for weights, unmasked in zip(result.weights, subject.unmasked.weights, strict=True):
             weights = weights.masked_fill(of_padding, 0)
             totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)  # (B, H, L)
-            # a row of zeros attends to nothing on purpose, unless all rows are such
+            # a row of zeros attends to nothing on purpose, and counts as right, unless all rows do
             if totals.any():
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
@@ -78,10 +81,12 @@ def _is_divided(subject: Subject, totals: Tensor) -> bool:
 
 def _cause(subject: Subject, weights: Tensor) -> str:
     """Return the code of the finding that says why weights (B, H, L, S), in a call without a mask,
-    are below 0 or do not sum to 1.
+    are below 0 or do not sum to 1: `mask-after-softmax`, of a causal mask, say; `negative`; `axis`,
+    if the softmax ran over another axis than that of the keys; or `sums`, if no cause is found.
     """
     has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
-    never = (weights == 0).all(0).all(0)  # (L, S) keys without weight in all rows of the batch
+    # (L, S) keys without weight in all rows of the batch and heads, and in other draws as well
+    never = (weights == 0).all(0).all(0)
     for _ in range(DRAWS):
         small = subject.run(subject.draw_small().unpadded).weights[0]
         never &= (small == 0).all(0).all(0)
@@ -89,10 +94,10 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if has_softmax and (never & subject.seen).any():
         return "mask-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
-    # between rows of a head: where heads mix their weights, these may have any sum, but the same in
-    # all rows of a head
+    # by how much sums differ between rows of a head: where a layer mixes the weights of heads, rows
+    # may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    # weights may rightly be below 0 if a layer mixes those of a softmax, or without any softmax
+    # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant
     may_be_negative = has_softmax or _needs_no_softmax(subject)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
@@ -100,7 +105,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # 1, all are 1; over others, sums over these are 1, and sums over the keys differ between rows
     others = [gap(weights, 1)]
     for axes in OTHERS:
-        # what returns nothing else may choose a query and a key at once: a map of all pairs
+        # what returns weights alone may be a map of all pairs of a query and a key, whose weights
+        # sum to 1 over both
         is_map = axes == (2, 3) and not subject.output_indices
         if spread > EXACT and not is_map and all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
@@ -192,8 +198,10 @@ def residual(subject: Subject) -> Found:
     inputs = subject.inputs.unpadded
     queries = 0 if inputs.query is None else inputs.query.size(1)
     other_keys = inputs.changed_at(ALL, "keys")
+    # the weights of each average over the queries, with these keys and with others; not strict, as
+    # these may lead to another number of averages
     pairs = zip(*(subject.averages(queries, one) for one in (inputs, other_keys)), strict=False)
-    # if other keys change these weights, it is the keys that attend to the queries
+    # if other keys change all of them, it is the keys that attend to the queries
     if queries < 2 or not any(torch.equal(*pair) for pair in pairs):
         return
 
@@ -263,11 +271,12 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
 
 def selected(subject: Subject) -> Found:
     """If the k keys with the largest scores of a query are chosen, these alone have weights: not
-    all keys that a row sees, as where the other scores become 0, nor one less than k, as where only
-    scores above the k-th are kept.
+    all keys that a row sees, as where the other scores become 0 (`top-open`), nor one less than k,
+    as where only scores above the k-th are kept (`top-few`).
     """
     kept, sees = subject.unmasked.watch.selected, subject.seen.sum(1)  # (L,)
-    # in self-attention, queries may be chosen, too
+    # k is 1 where only the largest score is wanted, or one query of self-attention is chosen, and 0
+    # where nothing is
     for weights in subject.unmasked.weights if kept > 1 else ():
         counts = (weights > 0).sum(-1)[..., sees > kept]  # (B, H, rows that see more than k keys)
         if counts.numel() and (counts == sees[sees > kept]).all():
