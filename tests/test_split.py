@@ -136,6 +136,11 @@ def test_a_column_is_split_by_its_values(cli):
         assert ", 0 their lemma, 8 their lang" in done.err
 
 
+def test_a_column_is_found_by_its_name_in_any_normal_form(cli):
+    write([f"{one}\tx{one}\tn{one}" for one in LETTERS], "form\tipa\tl\u00e9me\n")
+    cli("split forms.tsv --set task.header=true --by le\u0301me").check()
+
+
 def test_a_column_without_a_name_has_its_number(cli):
     write([f"{one}\tx{one}\tn" for one in LETTERS], "form\tipa\n")
     done = cli("split forms.tsv --set task.header=true --set task.columns=3").check()

@@ -15,6 +15,7 @@ from seq2attn.data.format import VARIANT, Format, PairFile, column_number
 from seq2attn.data.vocabulary import FEATURES
 from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.files import MAX_BYTES, open_plain
+from seq2attn.registry import composed
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
 MOST_COLUMNS = 5  # that are compared beside source and target
@@ -118,7 +119,7 @@ def values_of(file: PairFile, column: str) -> Units:
     """Return the value of each line in a column, given by its number or its name. Raises
     `Seq2AttnError` if there is no such column.
     """
-    at = int(column) if column.isdecimal() else column_number(column, file.names, "--by")
+    at = int(column) if column.isdecimal() else column_number(composed(column), file.names, "--by")
     if not 1 <= at <= file.form.width:
         raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.form.width}")
     return {number: row[at - 1] for number, row in file.cells().items()}

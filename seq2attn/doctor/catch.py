@@ -156,7 +156,8 @@ class Watch(TorchDispatchMode):
             self.is_over_one |= shape[args[1] :][:1] == [1] and self.length in shape
             self.softmaxes.append((operand, result))
         if kind in POWERS:
-            # a number counts as itself, a tensor as what it was multiplied by before
+            # the result has the factors of both operands: of a number, itself; of a tensor, by what
+            # it was multiplied before
             factor = self._factor(operand) * self._factor(args[1]) ** POWERS[kind]
             self._factors[place_of(result)] = factor, result
         if kind in COPIES:

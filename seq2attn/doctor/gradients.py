@@ -41,8 +41,8 @@ def gradient(subject: Subject) -> Found:
         with torch.enable_grad():
             if not subject.output().requires_grad:
                 return
-    # with neither, the only results are weights that `Watch` caught, where torch computes without
-    # gradients
+    # if nothing is returned, the only results are weights that `Watch` caught, where torch computes
+    # without gradients
     if not (subject.output_indices or subject.weight_indices):
         return
     for name in ("query", "keys"):
@@ -64,7 +64,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     to miss most, and large enough for modules that compute in float32 inside.
     """
     inputs = subject.inputs
-    # where results of padding are NaN, so are their gradients, which reach the inputs: no padding
+    # results of padding that are NaN would make the gradients of inputs NaN: then there is none
     if not all(one.isfinite().all() for one in subject.results(inputs)):
         inputs = inputs.unpadded
     inputs = inputs.to(torch.float64)
@@ -131,8 +131,9 @@ def parameters(subject: Subject) -> Found:
         dead = [name for name in dead if _is_used(subject, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
-    widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
-    widths |= {use.values.size(-1) for use in subject.unmasked.uses}  # and of heads
+    # for `_silent`: the widths of inputs of layers, and of heads
+    widths = {one.size(-1) for one in named.values() if one.dim() > 1}
+    widths |= {use.values.size(-1) for use in subject.unmasked.uses}
     for name, gradient in usual.items():
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         of_small = small[name]

@@ -18,10 +18,10 @@ def observed(subject: Subject) -> Subject:
     and the layout of the weights that are used (`orders`).
 
     Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
-    Outputs are other tensors with an axis of the batch, but for: the keys themselves; what has an
-    axis of keys, beside returned weights; what has no axis of features, beside what has one; and
-    what has no row for each query, beside what has one. Of several with a row for each query, the
-    first alone is the output if a query is given with as many rows as there are keys.
+    Outputs are other tensors with an axis of the batch, but for: the keys themselves; if a query is
+    given, what has an axis of keys, beside returned weights; what has two axes, beside what has
+    more; and of several queries, what has no row for each, beside what has one. Of several outputs
+    with a row for each query, only the first counts if there are as many queries given as keys.
     """
     inputs, length = subject.inputs.unpadded, subject.length
     returned, _ = subject.results_and_watch(inputs)

@@ -124,12 +124,13 @@ def window_size(subject: Subject) -> Found:
     """A window of self-attention, its size set to FEW, has as many places as its docstring counts.
     The row's own place may be one of them, as in "window_size - 1 tokens before it", or there may
     be `window_size` on either side of it, as in "2 * window_size + 1". Nothing is said of other
-    docstrings, and of a number that is not wrong by exactly one on each side.
+    docstrings, and of a number that is not wrong by exactly one on each side that is counted.
     """
     counted = [one for text, one in COUNTED.items() if re.search(text, subject.docs)]
     if not subject.has_own_places or not counted:
         return
-    sides, own = counted[0]  # the window may reach to both sides; is the own place counted apart?
+    # (1, 0): FEW places, the row's own among them; (2, 1): FEW on either side, and the row's own
+    sides, own = counted[0]
     expected = sides * FEW + own
     for attention, numbers, name, value in _sizes(subject, {"window"}):
         numbers[name] = FEW
