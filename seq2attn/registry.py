@@ -43,7 +43,7 @@ class Section(BaseModel):
         except ValidationError as error:
             errors: list[Any] = error.errors()
         allowed = {field.alias or name for name, field in cls.model_fields.items()}
-        # a section with the key `name` is a part with its options, and not advised to change it
+        # a section with the key `name` is a part: another name would choose another part
         names = sorted(allowed - {"name"})
         for one in errors:
             if one["type"] == "extra_forbidden":

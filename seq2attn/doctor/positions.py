@@ -156,7 +156,7 @@ def tables(subject: Subject) -> Found:
                 continue
             sides = [side for side in range(2, places) if places % side == 0]
             distances = {(2 * side - 1) * (2 * places // side - 1) for side in sides}
-            used = len(set(index.flatten().tolist()))  # rows that the buffer says
+            used = len(set(index.flatten().tolist()))  # how many rows the buffer names
             # a table with a row for each distance, of which some are never used
             if any(used < len(one) in distances for one in part.parameters(recurse=False)):
                 yield "positions-collide", name, used
