@@ -34,10 +34,8 @@ def other_way(subject: Subject) -> Found:
         if not (watch.uses and watch.softmaxes):
             return
         found = [finding(*one) for one in listed(sums(turned))]
-        if (
-            turned.has_mask
-            and (most := float(turned.weight_on_padding(turned.masked).max())) > TINY
-        ):
+        most = float(turned.weight_on_padding(turned.masked).max())  # 0 without a mask
+        if most > TINY:
             found.append(finding("padding-leak", most))
         texts = [one.text for one in found if one.level == "fault"]
         if texts:
