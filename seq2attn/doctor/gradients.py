@@ -64,7 +64,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     to miss most, and large enough for modules that compute in float32 inside.
     """
     inputs = subject.inputs
-    # results of padding that are NaN would make the gradients of inputs NaN: then there is none
+    # NaN in results of padding would spread to the gradients of inputs: then all keys are valid
     if not all(one.isfinite().all() for one in subject.results(inputs)):
         inputs = inputs.unpadded
     inputs = inputs.to(torch.float64)

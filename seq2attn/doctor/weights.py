@@ -85,7 +85,7 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if the softmax ran over another axis than that of the keys; or `sums`, if no cause is found.
     """
     has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
-    # (L, S) keys without weight in all rows of the batch and heads, and in other draws as well
+    # (L, S) keys without weight in all rows of the batch, all heads and several draws
     never = (weights == 0).all(0).all(0)
     for _ in range(DRAWS):
         small = subject.run(subject.draw_small().unpadded).weights[0]
