@@ -66,7 +66,7 @@ def saturation_figure(result: Analysis) -> Figure:
         clean(panel)
 
     panels[0].set_ylabel("mean weight")
-    legend(panels[-1])
+    legend(panels[-1])  # for all panels: the same widths
     return figure
 
 
@@ -113,8 +113,9 @@ def entropy_figure(result: Analysis) -> Figure:
         panel.axhline(rows[0].uniform, color=GREY, ls=":")
         panel.set_title(f"S = {count:,} keys")
 
+    # (the panels share the y axis)
     panels[0].set(ylabel="entropy of attention, nats", ylim=(0, None))
-    legend(panels[-1])
+    legend(panels[-1])  # for all panels: the same scores
     return figure
 
 
