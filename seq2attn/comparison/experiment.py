@@ -125,10 +125,11 @@ def compose_experiment(
             places[option] = f"--{option}"
     for section, given in (("set", overrides), ("vary", vary), ("baseline", baseline)):
         _add_options(section, override_list(given or ()), values, places)
-    source = str(file or "seq2attn compare")
+    source = str(file or "seq2attn compare")  # for messages
     settings, axes = _validated(values, source, places)
 
     if file:
+        # their paths count from the folder of the experiment file
         configs = [find_config(file).parent / config for config in settings.configs]
     bases = _by_name(configs or ())
     loops = read_loops(train)
@@ -185,8 +186,10 @@ def _add_options(
 
     section: `set`, `vary` or `baseline`, the option without its dashes. A baseline replaces the
         file's as a whole.
-    texts: what follows the option, each time it is given. Raises `Seq2AttnError` for one that is
-        not `KEY=VALUE`, and for a key that two of them name.
+    texts: what follows the option, each time it is given.
+
+    Raises `Seq2AttnError` for a text that is not `KEY=VALUE`, for a value that is not YAML, and for
+    a key that two of the texts name.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -241,8 +244,9 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
     values: one value, or a list. Among them, `1-10` stands for the numbers of this range if the key
         takes whole numbers, and `log:1e-4..1e-2:8` for those of this grid if it takes numbers.
 
-    Raises `Seq2AttnError` for a range or grid that cannot be read, and for the names of the axes of
-    base configs and training loops, which are not varied as keys are.
+    Raises `Seq2AttnError` for an empty list, for a range or grid that cannot be read or has more
+    than `MAX_TRIALS` numbers, and for the names of the axes of base configs and training loops,
+    which are not varied as keys are.
     """
     if key in (CONFIG, TRAIN):
         raise Seq2AttnError(
