@@ -123,11 +123,14 @@ def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> str:
-    """Return a table with a row for each run: what it trains, how far it is, what it reached."""
+    """Return a table, as HTML, with a row for each run: what it trains, how far it is, and what its
+    last evaluation measured.
+    """
     records = []
     for run in runs:
         config = run.config
         status = run.status()
+        # from what the run keeps of its files, which need not be there
         task = build_task(config, run.learned_task(config))
         # a config that counts epochs has no steps: then its status has, once it trains
         steps = config.training.steps or status.steps or 0
@@ -227,8 +230,9 @@ def _attention(runs: Mapping[str, Run]) -> str:
 
 
 def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
-    """Return a table of values by key, a column for each group; first the keys whose values differ
-    between groups. A cell has several values where the runs of a group differ, and `-` for none.
+    """Return a table of values by key, as HTML, a column for each group; first the keys whose
+    values differ between groups. A cell has several values where the runs of a group differ, and
+    `-` for none.
 
     values_of: returns key -> value of a run.
     """
