@@ -167,7 +167,7 @@ def rows_of(
         if not isinstance(number, Estimate):
             count = independent or samples
             number = share(number, count) if metric.largest == 1 else Estimate(number)
-        # not if it is nan, nor below 0, as an entropy may be where weights are
+        # false for nan, and below 0, as an entropy may be if weights are negative
         if 0 <= number.value <= metric.largest:
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows
