@@ -15,7 +15,7 @@ from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Table
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
@@ -242,13 +242,13 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
         keys |= of_run
     rows = []
     for key in keys:
-        row = {"key": key}
-        for label, of_runs in values.items():
-            row[label] = ", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs))
+        row = [key]
+        for of_runs in values.values():
+            row.append(", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs)))
         rows.append(row)
-    # those with one text beside the key, the same for all groups, come last, in their order
-    rows.sort(key=lambda row: len(set(row.values())) == 2)
-    return _scrolling(Table.of_records(rows))
+    # those with one text behind the key, the same for all groups, come last, in their order
+    rows.sort(key=lambda row: len(set(row[1:])) == 1)
+    return _scrolling(Table(list(map(Column, ["key", *groups])), rows))
 
 
 def _text(value: Any) -> str:
