@@ -248,8 +248,8 @@ def make_display(wanted: bool | None = True) -> Display:
     """Return the display that suits standard error: bars on a terminal that can move its cursor
     (not a dumb one), lines anywhere else.
 
-    wanted: False: show nothing; None: show bars, or lines in a notebook, but nothing elsewhere,
-        such as in a file; True: show something everywhere.
+    wanted: False: show nothing; None: show something on a terminal and in a notebook, but nothing
+        elsewhere, such as in a file; True: show something everywhere.
     """
     console = stderr()
     if wanted is False:
@@ -257,7 +257,7 @@ def make_display(wanted: bool | None = True) -> Display:
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
     in_notebook = "ipykernel" in sys.modules
-    return Display(console if wanted or in_notebook else None)
+    return Display(console if wanted or in_notebook or console.is_terminal else None)
 
 
 class Bars(Display):
