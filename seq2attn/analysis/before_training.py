@@ -101,7 +101,7 @@ def score_variance(
     variance_error: its standard error.
     variance_theory: by the formula; None for a score that is not multiplicative.
     deviation: (measured - theory) / standard error. Where the theory holds, chance takes it beyond
-        3 or -3 once in 370 times. None without theory, and if all scores are equal.
+        3 or -3 once in 370 times. None without theory, and where the error is 0.
     """
     means = query_mean, key_mean
     rows = []
@@ -113,7 +113,7 @@ def score_variance(
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         error = float(squares.std(correction=0)) / math.sqrt(samples)
         theory = theoretical_variance(score, width, *means)
-        # the error is 0 if all scores are equal (`none`)
+        # the error is 0 if all scores are equal, as those of a plug-in may be
         deviation = (variance - theory) / error if theory is not None and error else None
         rows.append([name, width, variance, error, theory, deviation])
     columns = [
@@ -303,6 +303,7 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     """
     t = torch.arange(target).view(1, -1, 1)  # (1, L, 1), as windows take their centres
     last = source - 1
+    # from `last` down to 0; `max`, so that a single output position does not divide by 0
     sweep = last * (target - 1 - t) / max(1, target - 1)
     # both for queries of width 1, and sources without `<eos>`; LocalP draws parameters, which are
     # not used here: the global random state stays as it was

@@ -147,10 +147,12 @@ def ledger_figure(result: Analysis) -> Figure:
 
 
 def masks_figure(result: Analysis) -> Figure:
-    """Draw the windows side by side: rows are output positions, columns source positions."""
+    """Draw the windows side by side, as maps of the factors from 0 to 1 by which they multiply the
+    weights, with a line through their centres: rows are output positions, columns source positions.
+    """
     masks = _groups(result.rows, "mask")
     title = f"Windows of radius {result.settings['radius']}; orange: their centres"
-    figure, panels = new_panels(len(masks), (10.6, 3.3), title)
+    figure, panels = new_panels(len(masks), (10.6, 3.3), title)  # inches
     for panel, (name, rows) in zip(panels, masks, strict=True):
         factors = [row.factors for row in rows]
         image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)

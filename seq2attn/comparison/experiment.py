@@ -107,7 +107,8 @@ def compose_experiment(
         `compare-CONFIG`, or `compare` for several configs.
     options: `metric`, `lengths`, `families`, `samples` and `checkpoint`; None: as the file says.
 
-    Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
+    Raises `ConfigError` with every problem found in the settings, and `Seq2AttnError` for all else,
+    such as nothing that varies, or two base configs of one name.
     """
     if (file is None) == (not configs):  # neither, or both
         raise Seq2AttnError(

@@ -51,8 +51,8 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
 
 def right_answer(task: StringTask, length: int) -> Function:
     """Return the rule of a task as a function of ids of a source without `<eos>`, (1, S), and its
-    length (1,): ids of the target, padded on the right, and its length. The page tells by it
-    whether a model's answer is right.
+    length (1,): ids of the target (1, L), padded on the right, and its length (1,). The page tells
+    by it whether a model's answer is right.
 
     length: S of the example source.
     """
@@ -293,7 +293,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "pad": PAD,
         "sos": SOS,
         "eos": EOS,
-        "source_eos": predictor.source_eos,
+        "source_eos": predictor.source_eos,  # True if `<eos>` ends the sources, too
         "attends": "attention.weights" in places(model),
         # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,

@@ -159,7 +159,8 @@ def rows_of(
 
     measured: name of a metric -> its value, or an `Estimate` if its interval is known already.
     samples: how many strings or words were measured. independent: how many independent samples
-    they are worth, for the intervals of shares; None: all are independent.
+        they are worth, for the intervals of shares; None: all are independent.
+    length, trained, family: as `Row` has them.
     """
     rows = []
     for name, number in measured.items():
