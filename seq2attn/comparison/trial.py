@@ -178,7 +178,7 @@ def blocked_by(trial: Trial) -> str | None:
 
 
 def find_evaluation(trial: Trial) -> Evaluation | None:
-    """Return the evaluation that a comparison made of the finished trial; None if there is none yet.
+    """Return the evaluation that a comparison made of the finished trial; None if it made none yet.
 
     The run may have other evaluations, which do not count: those of `seq2attn eval`, which have no
     `trained_steps`; those of earlier weights, if it was trained further; and, of strings, those of
