@@ -100,7 +100,8 @@ def compose_experiment(
 ) -> Experiment:
     """Return the experiment of an experiment `file`, or of base `configs`: exactly one of the two.
 
-    configs, train: as for `seq2attn.compare`.
+    configs: files, or keys and values. train: a training loop of the user's own, or several by
+        name; None: `seq2attn.train`.
     vary: texts `KEY=A,B`, and overrides, texts `KEY=VALUE`: each replaces what the file has for its
         key; the file's other keys stay. baseline: in place of all that the file has under that key.
     name: of the experiment, with which the names of its runs begin; by default the file's own name,

@@ -110,7 +110,8 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     """Return the trial with these values of what varies. Raises `ConfigError` if its config is not
     valid.
 
-    given: what varies, as the experiment's `axes` call it -> its value in this trial.
+    given: what varies, as the experiment's `axes` call it -> its value in this trial. root: the
+        runs directory, an absolute path.
     """
     settings = experiment.settings
     varied = dict(given)

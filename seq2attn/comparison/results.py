@@ -126,7 +126,7 @@ class Comparison(Tabular):
         trials, those that another process trains, and malformed lines of files.
         """
         rows = []
-        # groups without a rank, which lack values, come last
+        # groups without a rank come last: those that lack values, or all if nothing is ranked
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
             row = {
                 "group": group.label,
@@ -280,7 +280,7 @@ def gather(plan: Plan) -> Comparison:
     for label, trials in results.items():
         first = planned[label][0]
         about = {"group": label, **plan.fixed, **lacking, **first.values}
-        ranked = ranks.get(label, Ranked())  # one that lacks values has no rank
+        ranked = ranks.get(label, Ranked())  # without a rank if it lacks values, or none is ranked
         named = plan.baselines[label]
         baseline = named if named != label else None  # no group is compared with itself
         of_group = {"baseline": baseline, **vars(ranked), "parameters": trials[0].parameters}

@@ -61,7 +61,7 @@ def compare(
     """Train and measure the trials of `experiment` that are not done, in the runs directory `root`,
     and return the results of all.
 
-    device: its name, as for `choose_device`. plugins: files that each worker loads.
+    device: auto, cpu, cuda or mps (`choose_device`). plugins: files that each worker loads.
     workers: trials at a time; None: one per core, or per Dask worker.
     executor: where trials run, as `ExecutorWord` says.
     progress: True to show it, False not to; None: on a terminal and in a notebook only.
