@@ -58,13 +58,7 @@ def attention_importance(
         changed = replace(trained, predictor=replace(trained.predictor, changes=change))
         for row in changed.evaluate(seed=seed, **options).by_length("exact_match"):
             rows.append([kind, row.length, row.value, row.low, row.high])
-    columns = [
-        Column("weights"),
-        Number("length"),
-        Number("exact match"),
-        Number("low"),
-        Number("high"),
-    ]
+    columns = [Column("weights"), *map(Number, ("length", "exact match", "low", "high"))]
     return Analysis(settings, Table(columns, rows))
 
 
