@@ -231,6 +231,14 @@ def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind, i
         assert (f"{line}\n" in stream.getvalue()) == is_shown
 
 
+def test_a_dumb_terminal_gets_lines_since_it_cannot_redraw_bars(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stderr", stream := Terminal())
+    show_two(display := make_display(None))
+    assert type(display) is Display
+    assert "b: done\n" in stream.getvalue()
+
+
 def test_a_latex_table_escapes_what_latex_reads_as_a_command():
     columns = [Column("a_b"), Column("x, %", right=True, form=".1%"), Column("", key="hidden")]
     rows = [

@@ -139,6 +139,12 @@ def test_the_report_of_two_runs(two_runs):
 
 
 @BLANK
+def test_a_run_may_have_the_name_of_the_column_of_keys(tmp_path):
+    _, sections = report_of_runs([make_run(tmp_path, "key")])
+    assert ["task", "reverse"] in cells(sections["Config"])
+
+
+@BLANK
 def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(two_runs):
     run = two_runs[0]
     _, sections = report_of_runs([run])

@@ -57,8 +57,8 @@ def random_scores(
     for first in range(0, samples, block):
         count = min(block, samples - first)
         query = query_mean + torch.randn(count, 1, width, generator=random)  # (n, 1, D)
-        states = key_mean + torch.randn(count, keys, width, generator=random)  # (n, S, D)
-        scores = score(query, score.project(states))  # (n, 1, S)
+        drawn = key_mean + torch.randn(count, keys, width, generator=random)  # (n, S, D) keys
+        scores = score(query, score.project(drawn))  # (n, 1, S)
         blocks.append(scores.squeeze(1).double())
     return torch.cat(blocks)
 
@@ -99,8 +99,9 @@ def score_variance(
 
     variance: as measured.
     variance_error: its standard error.
-    variance_theory: by the formula; None for a score that has none.
-    deviation: (measured - theory) / standard error; beyond 3 once in 370 times.
+    variance_theory: by the formula; None for a score that is not multiplicative.
+    deviation: (measured - theory) / standard error. Where the theory holds, chance takes it beyond
+        3 or -3 once in 370 times. None without theory, and where the error is 0.
     """
     means = query_mean, key_mean
     rows = []
@@ -112,7 +113,7 @@ def score_variance(
         squares = (values - values.mean()).square()  # (samples, 1), as each query has one key
         error = float(squares.std(correction=0)) / math.sqrt(samples)
         theory = theoretical_variance(score, width, *means)
-        # None without theory, or if all scores are equal (`none`)
+        # the error is 0 if all scores are equal, as those of a plug-in may be
         deviation = (variance - theory) / error if theory is not None and error else None
         rows.append([name, width, variance, error, theory, deviation])
     columns = [
@@ -199,8 +200,8 @@ def entropy_by_width(
     The columns of the table, in nats:
 
     entropy, entropy_error: the mean over the queries, and its standard error.
-    limit: expected of S independent normal scores of the same variance, which is the limit for
-        D -> infinity; None for a score without a formula.
+    limit: the expected entropy for S independent normal scores of the same variance, which is the
+        limit for D -> infinity; None for scores other than `dot` and `scaled`.
     uniform: log S, the entropy of uniform weights.
     """
     rows = []
@@ -237,7 +238,7 @@ def expected_entropy(keys: int, deviation: float) -> float:
 
 def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Analysis:
     """Measure the norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the
-    same e at each.
+    same e at each. z are the scores of one query against `keys` keys; e is drawn `samples` times.
 
     By formula, with p = softmax(z) and p_m its largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j
     != m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
@@ -257,6 +258,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         scaled = (scale * scores).requires_grad_()
         weights = torch.softmax(scaled, dim=1)
         largest = weights.max(dim=1).values  # (n,)
+        # of the sum, since each row's largest weight depends on the scores of this row alone
         (gradient,) = torch.autograd.grad(largest.sum(), scaled)  # (n, S)
         norms = gradient.norm(dim=1)
 
@@ -286,19 +288,22 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     factors of the weights at the S source positions, as numbers and as a picture.
 
     source, target: the lengths S and L. radius: how many positions a window reaches to each side of
-    its centre. local_p learns its centres; here they sweep evenly from the last source position to
+    its centre. At output position t, the centre of monotonic is source position t, that of reversed
+    S - 1 - t. local_p learns its centres; here they sweep evenly from the last source position to
     the first.
 
     The columns of the table:
 
-    t: the output position.
-    centre: p_t; None for `global`.
+    mask: the window.
+    t: the output position, from 0.
+    centre: p_t in the paper, a source position from 0; None for `global`, which has no centre.
     picture: the factors in shades of grey.
-    factors: of S source positions: 0 outside the window, inside it what the weight is multiplied
-        by.
+    factors: a number for each source position: 0 outside the window, inside it what the weight is
+        multiplied by.
     """
     t = torch.arange(target).view(1, -1, 1)  # (1, L, 1), as windows take their centres
     last = source - 1
+    # from `last` down to 0; `max`, so that a single output position does not divide by 0
     sweep = last * (target - 1 - t) / max(1, target - 1)
     # both for queries of width 1, and sources without `<eos>`; LocalP draws parameters, which are
     # not used here: the global random state stays as it was

@@ -46,7 +46,9 @@ class Counts(NamedTuple):
 def formulas(s: int, d: int) -> dict[str, Counts]:
     """Return the `Counts` of each score that has a formula, by its name: parameters; operations to
     score one query against S keys of width D; operations and numbers stored for the keys of one
-    sequence.
+    sequence; and of `additive` the numbers in the hidden layer for one query.
+
+    s, d: S and D.
     """
     keys = s * d  # numbers in the keys
     dot = 2 * s * d  # a product of D numbers for each key
@@ -66,7 +68,8 @@ def formulas(s: int, d: int) -> dict[str, Counts]:
             hidden_layer=keys,
         ),
         # scoring: 2D for the square of the query, a root, and D divisions by it; the strength, an
-        # exponential, and a multiplication of each score by it
+        # exponential, and a multiplication of each score by it; projecting: the same division of
+        # each key by its norm
         "cosine": Counts(1, dot + 3 * d + 2 + s, projecting=s * (3 * d + 1), projected=keys),
         # projecting: each key times W_k, a scale and W_q^T; and times W_v
         "key_value": Counts(3 * d**2, dot, projecting=3 * linear + keys, projected=2 * keys),
@@ -83,12 +86,14 @@ def score_costs(
 
     The columns of the table; an operation is a floating-point operation:
 
+    attention_parameters: those of the score.
     flops_scoring: operations to score one query against S keys.
     flops_projecting: operations to project the keys of a sequence, divided by its L queries.
     flops_query: both, and softmax and context of one query, which are the same for every score.
     bytes_at_once: projected keys, hidden layer, scores and weights, when all L queries of the batch
         are scored at once.
-    bytes_by_step: the same when one query of each sequence is scored at a time.
+    bytes_by_step: the same when one query of each sequence is scored at a time: the hidden layer is
+        then that of one query; the rest is kept.
     """
     known = formulas(source, hidden)
     # for one query: softmax (subtract, exponential, sum, divide) and context (S products of D)
@@ -108,6 +113,7 @@ def score_costs(
     columns = [
         Column("score"),
         Number("parameters", key="attention_parameters"),
+        # without a heading, only programs see these two
         Column("", key="flops_scoring"),
         Column("", key="flops_projecting"),
         Number("operations per query", key="flops_query"),

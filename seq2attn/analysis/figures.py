@@ -66,7 +66,7 @@ def saturation_figure(result: Analysis) -> Figure:
         clean(panel)
 
     panels[0].set_ylabel("mean weight")
-    legend(panels[-1])
+    legend(panels[-1])  # for all panels: the same widths
     return figure
 
 
@@ -113,8 +113,9 @@ def entropy_figure(result: Analysis) -> Figure:
         panel.axhline(rows[0].uniform, color=GREY, ls=":")
         panel.set_title(f"S = {count:,} keys")
 
+    # (the panels share the y axis)
     panels[0].set(ylabel="entropy of attention, nats", ylim=(0, None))
-    legend(panels[-1])
+    legend(panels[-1])  # for all panels: the same scores
     return figure
 
 
@@ -146,10 +147,12 @@ def ledger_figure(result: Analysis) -> Figure:
 
 
 def masks_figure(result: Analysis) -> Figure:
-    """Draw the windows side by side: rows are output positions, columns source positions."""
+    """Draw the windows side by side, as maps of the factors from 0 to 1 by which they multiply the
+    weights, with a line through their centres: rows are output positions, columns source positions.
+    """
     masks = _groups(result.rows, "mask")
     title = f"Windows of radius {result.settings['radius']}; orange: their centres"
-    figure, panels = new_panels(len(masks), (10.6, 3.3), title)
+    figure, panels = new_panels(len(masks), (10.6, 3.3), title)  # inches
     for panel, (name, rows) in zip(panels, masks, strict=True):
         factors = [row.factors for row in rows]
         image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)

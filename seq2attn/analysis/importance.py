@@ -26,15 +26,16 @@ def attention_importance(
     trained: TrainedModel, other: TrainedModel | None, *, seed: int, **options: Any
 ) -> Analysis:
     """Measure exact match with the model's own weights, `unchanged`, then with others: `permuted`,
-    `uniform`, and, if there is an `other` model, `frozen`, those of that model: a row for each of
-    these and each length of the strings, with a 95 % interval.
+    at each step over the source's positions; `uniform`; and, if there is an `other` model,
+    `frozen`, those of that model. There is a row for each of these and each length of the strings,
+    with a 95 % interval.
 
     The columns of the table: the kind of `weights`, the `length` of the sources, and `exact_match`,
     the share of the strings whose output is right, with the ends of its interval.
 
     seed: of the strings and permutations. options: others of `TrainedModel.evaluate`.
 
-    Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
+    Raises `Seq2AttnError` if one of the models has no attention, and if the two read or write
     different symbols.
     """
     settings = {"run": trained.run.name, "seed": seed}
@@ -53,17 +54,11 @@ def attention_importance(
 
     rows = []
     for kind, change in changes.items():
-        # (a model without attention has no weights to replace: `Changes.hooks` raises)
+        # (a model without attention has no weights to replace: `evaluate` raises)
         changed = replace(trained, predictor=replace(trained.predictor, changes=change))
         for row in changed.evaluate(seed=seed, **options).by_length("exact_match"):
             rows.append([kind, row.length, row.value, row.low, row.high])
-    columns = [
-        Column("weights"),
-        Number("length"),
-        Number("exact match"),
-        Number("low"),
-        Number("high"),
-    ]
+    columns = [Column("weights"), *map(Number, ("length", "exact match", "low", "high"))]
     return Analysis(settings, Table(columns, rows))
 
 

@@ -100,14 +100,16 @@ def compose_experiment(
 ) -> Experiment:
     """Return the experiment of an experiment `file`, or of base `configs`: exactly one of the two.
 
-    configs, train: as for `seq2attn.compare`.
+    configs: files, or keys and values. train: a training loop of the user's own, or several by
+        name; None: `seq2attn.train`.
     vary: texts `KEY=A,B`, and overrides, texts `KEY=VALUE`: each replaces what the file has for its
         key; the file's other keys stay. baseline: in place of all that the file has under that key.
     name: of the experiment, with which the names of its runs begin; by default the file's own name,
         `compare-CONFIG`, or `compare` for several configs.
     options: `metric`, `lengths`, `families`, `samples` and `checkpoint`; None: as the file says.
 
-    Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
+    Raises `ConfigError` with every problem found in the settings, and `Seq2AttnError` for all else,
+    such as nothing that varies, or two base configs of one name.
     """
     if (file is None) == (not configs):  # neither, or both
         raise Seq2AttnError(
@@ -125,10 +127,11 @@ def compose_experiment(
             places[option] = f"--{option}"
     for section, given in (("set", overrides), ("vary", vary), ("baseline", baseline)):
         _add_options(section, override_list(given or ()), values, places)
-    source = str(file or "seq2attn compare")
+    source = str(file or "seq2attn compare")  # for messages
     settings, axes = _validated(values, source, places)
 
     if file:
+        # their paths count from the folder of the experiment file
         configs = [find_config(file).parent / config for config in settings.configs]
     bases = _by_name(configs or ())
     loops = read_loops(train)
@@ -185,8 +188,10 @@ def _add_options(
 
     section: `set`, `vary` or `baseline`, the option without its dashes. A baseline replaces the
         file's as a whole.
-    texts: what follows the option, each time it is given. Raises `Seq2AttnError` for one that is
-        not `KEY=VALUE`, and for a key that two of them name.
+    texts: what follows the option, each time it is given.
+
+    Raises `Seq2AttnError` for a text that is not `KEY=VALUE`, for a value that is not YAML, and for
+    a key that two of the texts name.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -241,8 +246,9 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
     values: one value, or a list. Among them, `1-10` stands for the numbers of this range if the key
         takes whole numbers, and `log:1e-4..1e-2:8` for those of this grid if it takes numbers.
 
-    Raises `Seq2AttnError` for a range or grid that cannot be read, and for the names of the axes of
-    base configs and training loops, which are not varied as keys are.
+    Raises `Seq2AttnError` for an empty list, for a range or grid that cannot be read or has more
+    than `MAX_TRIALS` numbers, and for the names of the axes of base configs and training loops,
+    which are not varied as keys are.
     """
     if key in (CONFIG, TRAIN):
         raise Seq2AttnError(

@@ -47,8 +47,8 @@ WIDTH = 0.5  # of the distance between two lengths, over which groups stand side
 
 
 def figures_of(comparison: Comparison) -> dict[str, Figure]:
-    """Draw every figure that has data; return them by name: the curves that at least one trial
-    logged, and the results.
+    """Draw every figure that has data; return them by name: each of `CURVES` of which at least one
+    trial logged two points, and `results`, unless no trial is done.
     """
     groups = comparison.groups
     metric = METRICS[comparison.metric]
@@ -106,8 +106,8 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
 def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """Draw each group's mean with its interval, in a band from the worst to the best seed: at each
     length of the first family of strings (`Group.main`), or for each error rate of a file. Groups
-    are moved apart sideways, so that all intervals are visible. lines: the groups, each with its
-    look.
+    are moved apart sideways, so that all intervals are visible. Lengths never seen in training have
+    a grey ground. lines: the groups, each with its look.
     """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row["label"] for row in rows})
@@ -188,7 +188,8 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     for group in groups:
         words = name_values(group.values)
         in_label = [words.pop(key) for key in (CONFIG, SCORE) if key in words]
-        if not in_label:  # neither varies: its own label, that of the base config if only seeds do
+        # neither varies: its own label, which names the base config if only the seed varies
+        if not in_label:
             in_label, words = [group.label], {}
         shown = group._replace(label=", ".join(in_label))
         panels.setdefault(", ".join(words.values()), []).append(shown)

@@ -47,8 +47,8 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """Return the loops by name: those of a mapping, a single function by its own name, or of None
     one without a key, which stands for `seq2attn.train`.
 
-    Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
-    sent to another process.
+    Raises `Seq2AttnError` for what cannot be called with one argument, a model, or has no
+    signature, and for a function that cannot be sent to another process.
     """
     if train is None:
         return {"": Loop("", b"")}
@@ -58,7 +58,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     for name, function in functions.items():
         try:
             inspect.signature(function).bind("a model")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # ValueError: some builtins have no signature
             raise Seq2AttnError(
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
@@ -82,6 +82,7 @@ def _pickled(function: Train) -> bytes:
     name = getattr(function, "__name__", function)
     file = getattr(sys.modules.get(function.__module__), "__file__", None)  # None: a notebook
     try:
+        # pickle would write its name alone, which no other process can import
         if file is None and pickler is pickle:
             raise pickle.PicklingError(f"{name} is in no file")
         return bytes(pickler.dumps(function))

@@ -67,6 +67,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     settings = experiment.settings
+    # if only the seed varies, the name of the only base config is the label of the only group
     trials, common = _labelled(made, next(iter(experiment.bases)))
     on_files = all(trial.config.data_files for trial in trials)
     plan = Plan(
@@ -109,7 +110,8 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     """Return the trial with these values of what varies. Raises `ConfigError` if its config is not
     valid.
 
-    given: what varies, as the experiment's `axes` call it -> its value in this trial.
+    given: what varies, as the experiment's `axes` call it -> its value in this trial. root: the
+        runs directory, an absolute path.
     """
     settings = experiment.settings
     varied = dict(given)
@@ -128,7 +130,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        group="",  # see `_labelled`
+        group="",  # `_labelled` fills it in, once all trials are known
         values=values,
         settings=config.model_dump(mode="json"),
         loop=experiment.loops[loop].key,
@@ -271,7 +273,7 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     """
     from seq2attn.build import load_task
 
-    # one trial for each task and evaluation, as text, since keys are hashed
+    # one trial for each task and evaluation: as text, since a dict cannot have these as keys
     different = {str((trial.config.task, trial.config.evaluation)): trial for trial in trials}
     notes: list[str] = []
     for trial in different.values():

@@ -95,8 +95,8 @@ class Comparison(Tabular):
         return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
-        """Return the table of one group: a row for each length, or for each error rate. Where a
-        terminal is too narrow, its optional columns are left out.
+        """Return the table of one group: a row for each family of strings and length, or for each
+        error rate of a file. Where a terminal is too narrow, its optional columns are left out.
         """
         metric = METRICS[self.metric]
         families = {row["family"] for row in group.rows}
@@ -115,6 +115,7 @@ class Comparison(Tabular):
         if metric.lower_is_better is not None:  # of entropy, no family is the worst
             worst = {(row["family"], row["length"]): row["worst"] for row in group.rows}
             notes = worst_note(worst)
+        # the difference, if the group has one, is that from its baseline
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
         return Table.of_records(group.rows, columns, title, notes)
@@ -125,7 +126,7 @@ class Comparison(Tabular):
         trials, those that another process trains, and malformed lines of files.
         """
         rows = []
-        # groups without a rank, which lack values, come last
+        # groups without a rank come last: those that lack values, or all if nothing is ranked
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
             row = {
                 "group": group.label,
@@ -144,6 +145,7 @@ class Comparison(Tabular):
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not all(row["trained"] for row in self.rows):
             notes.append("* never seen in training")
+        # the first trial of each group: the others read the same files
         notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
         title = f"{self.name}: {METRICS[self.metric].heading}"
         return Table.of_records(rows, RANKING, title, notes)
@@ -154,7 +156,8 @@ class Comparison(Tabular):
         """
         metric = METRICS[self.metric]
         families = {row["family"] for row in self.rows}
-        form = ".1%" if metric.largest == 1 or metric.of_file else ".3f"  # .3f: entropy, in nats
+        # shares and error rates in percent; otherwise it is entropy, in nats
+        form = ".1%" if metric.largest == 1 or metric.of_file else ".3f"
         columns = [
             Column("group"),
             Column("family" if len(families) > 1 else "", key="family"),
@@ -172,6 +175,7 @@ class Comparison(Tabular):
         if baselines := sorted({group.baseline for group in self.groups if group.baseline}):
             names = ", ".join(baselines)
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
+        # the first trial of each group: the others read the same files
         notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
         return Table.of_records(rows, columns, self.name, notes)
 
@@ -187,7 +191,7 @@ class Comparison(Tabular):
                 best.append(group.label)
             elif group.ranked.rank and group.ranked.may_be_best:
                 near.append(group.label)
-        if not best:  # as with the alignment of a task that has no ideal one
+        if not best:  # as with the metric `alignment` of a task that has no ideal alignment
             return "Nothing is ranked: no group has a value at every length."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.trials) for group in self.groups) == 1:
@@ -270,15 +274,15 @@ def gather(plan: Plan) -> Comparison:
     if len(results) > 1 and metric.lower_is_better is not None:  # None: neither is better
         overall = {label: _overall(plan.metric, trials) for label, trials in results.items()}
         ranks = rank(overall, metric.largest, lower_is_better=metric.lower_is_better)
-    # what varies in any group; None where a group lacks it
+    # what varies in any group -> None, for the groups that lack it
     lacking = dict.fromkeys(key for trial in plan.trials for key in trial.values)
     groups = []
     for label, trials in results.items():
         first = planned[label][0]
         about = {"group": label, **plan.fixed, **lacking, **first.values}
-        ranked = ranks.get(label, Ranked())  # one that lacks values has no rank
+        ranked = ranks.get(label, Ranked())  # without a rank if it lacks values, or none is ranked
         named = plan.baselines[label]
-        baseline = named if named != label else None
+        baseline = named if named != label else None  # no group is compared with itself
         of_group = {"baseline": baseline, **vars(ranked), "parameters": trials[0].parameters}
         summaries = _summaries(plan.metric, trials, results.get(baseline or "", ()))
         group = Group(
@@ -304,8 +308,9 @@ def _summaries(
 
     A row has what is measured (`label`: the length, or the name of the error rate; for people, in
     `length_or_rate`, with a star if training has not that length), how many `samples` (strings or
-    words) and `seeds`, the mean with its interval, the worst and best seed (the first on a tie),
-    and the difference from the baseline's values with the same seeds, None for the baseline itself.
+    words) and `seeds`, the mean with its interval, the worst and best seed (the first on a tie; of
+    entropy, where neither is better, those with the lowest and the highest), and the difference
+    from the baseline's values with the same seeds, None for the baseline itself.
 
     trials: those of the group. baseline: those of the group to compare with; none for the baseline
     itself.
@@ -318,6 +323,7 @@ def _summaries(
     for name, place in itertools.product(names, measured):
         metric = METRICS[name]
         family, length = place  # no length: all words of the dev file
+        # what no seed has a value of has no row
         if values := _by_seed(name, place, trials):
             # the interval is cut to what is possible: a metric has values from 0 to `largest`
             mean = mean_over_seeds(values.values(), 0.0, metric.largest)

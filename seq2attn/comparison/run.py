@@ -61,9 +61,10 @@ def compare(
     """Train and measure the trials of `experiment` that are not done, in the runs directory `root`,
     and return the results of all.
 
-    device: its name, as for `choose_device`. plugins: files that each worker loads.
-    workers: trials at a time; None: one per core, or per Dask worker. executor: where trials run.
-    progress: as for `make_display`.
+    device: auto, cpu, cuda or mps (`choose_device`). plugins: files that each worker loads.
+    workers: trials at a time; None: one per core, or per Dask worker.
+    executor: where trials run, as `ExecutorWord` says.
+    progress: True to show it, False not to; None: on a terminal and in a notebook only.
 
     The first signal, such as Ctrl-C's, stops: running trials are saved, and the signal's number is
     the comparison's `stopped_by`. Raises `Seq2AttnError` for what keeps all trials from running.
@@ -289,8 +290,9 @@ def _outcome(future: Future[Outcome]) -> Outcome:
 def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
     """Yield what runs the trials. A connection to Dask is closed afterwards.
 
-    count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
-    many there are.
+    executor: None: processes of this machine; `dask:ADDRESS`; or a function that makes an Executor.
+    count: how many trials run at a time; None: one per core, or per worker of Dask's.
+    trials: how many there are.
     """
     if isinstance(executor, str):  # dask:ADDRESS
         with _dask_client(executor.removeprefix("dask:")) as client:

@@ -178,7 +178,7 @@ def blocked_by(trial: Trial) -> str | None:
 
 
 def find_evaluation(trial: Trial) -> Evaluation | None:
-    """Return the evaluation of the finished trial; None if there is none yet.
+    """Return the evaluation that a comparison made of the finished trial; None if it made none yet.
 
     The run may have other evaluations, which do not count: those of `seq2attn eval`, which have no
     `trained_steps`; those of earlier weights, if it was trained further; and, of strings, those of
@@ -207,8 +207,8 @@ def versions() -> str:
 
 
 def dask_worker() -> str:
-    """Return the address of this process if it is a worker of Dask's, by which Dask can leave it
-    out; otherwise nothing.
+    """Return the address of this process if it is a worker of Dask's; otherwise "". By its address,
+    Dask can leave a worker out.
     """
     with contextlib.suppress(ImportError, ValueError):  # it is not installed; this is not a worker
         from distributed import get_worker
@@ -335,7 +335,11 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
 
 def _measure(trial: Trial, context: WorkerContext) -> None:
-    """Measure the trained run as the trial says, on its dev file if it has one, and save that."""
+    """Measure the trained run as the trial says, on its dev file if it has one, and save that.
+
+    Raises `Seq2AttnError` if the run lacks the checkpoint to be measured, or if its files have
+    changed since the training, and `_Stopped` if it is asked to stop meanwhile.
+    """
     from seq2attn.analysis.costs import parameter_ledger
     from seq2attn.inference.trained_model import load_run
 
@@ -344,7 +348,7 @@ def _measure(trial: Trial, context: WorkerContext) -> None:
     if trained.checkpoint != trial.checkpoint:  # the run lacks it, and another was loaded
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.config.data_files:
-        check_same_files(run, trial.config)
+        check_same_files(run, trial.config)  # raises
         measured = trained.evaluate(data=trial.config.data_files["dev"])
     else:
         measured = trained.evaluate(

@@ -213,9 +213,9 @@ class Display(AbstractContextManager["Display"]):
         self._running[trial] = text
 
     def step(self, trial: str, step: float, text: str) -> None:
-        """Keep the trial's text, which says that it has done `step` steps. If the last line is
-        `QUIET_SECONDS` ago, show one with the texts of all trials that are running, unless nothing
-        has changed since. Called often.
+        """Keep the trial's text, which says that it has done `step` steps; only `Bars` needs the
+        number. At most once in `QUIET_SECONDS`, as this is called often, show a line with the texts
+        of all trials that are running, unless the last line was the same.
         """
         self._running[trial] = text
         if time.monotonic() - self._last_time < QUIET_SECONDS:
@@ -245,10 +245,11 @@ def _named(trial: str, text: str) -> str:
 
 
 def make_display(wanted: bool | None = True) -> Display:
-    """Return the display that suits standard error.
+    """Return the display that suits standard error: bars on a terminal that can move its cursor
+    (not a dumb one), lines anywhere else.
 
-    wanted: False: the display that shows nothing; None: that one, too, but only where standard
-        error is neither a terminal nor in a notebook; True: one that shows something everywhere.
+    wanted: False: show nothing; None: show something on a terminal and in a notebook, but nothing
+        elsewhere, such as in a file; True: show something everywhere.
     """
     console = stderr()
     if wanted is False:
@@ -256,7 +257,7 @@ def make_display(wanted: bool | None = True) -> Display:
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
     in_notebook = "ipykernel" in sys.modules
-    return Display(console if wanted or in_notebook else None)
+    return Display(console if wanted or in_notebook or console.is_terminal else None)
 
 
 class Bars(Display):

@@ -19,8 +19,9 @@ DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 def sign(symbol: str, *, plain: bool = False) -> str:
     """Return a symbol as the label of a row or column of a map or a table: a sign for one that
-    would not be seen, such as a blank; a Korean letter that would join its neighbours to a syllable
-    as the same letter that stands alone, which Unicode has, too; control characters are escaped.
+    would not be seen, such as a blank; a combining mark on a dotted circle; for a Korean letter
+    that would join its neighbours to a syllable the same letter that stands alone (Unicode has
+    both); any other as it is, with control characters escaped.
 
     plain: True for signs in ASCII; it makes no difference to a symbol that has no sign.
     """
@@ -32,7 +33,7 @@ def sign(symbol: str, *, plain: bool = False) -> str:
     # a combining mark (of a category Mn, Mc or Me), such as an accent, is seen on a letter only
     if unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
-    try:  # the name of any other symbol stays, and so it is found itself
+    try:  # of any other symbol the name stays the same, and so what is looked up is the symbol
         name = re.sub(CONJOINING, "HANGUL LETTER", unicodedata.name(symbol))
         return printable(unicodedata.lookup(name))
     except (ValueError, KeyError):  # it has no name, or there is no such letter

@@ -114,9 +114,10 @@ class Table:
         title: str = "",
         notes: Sequence[str] = (),
     ) -> Table:
-        """Return the table of records, all of which have the keys of these columns; by default with
-        a column for each key of the first, one with a number aligned to the right. Other values of
-        a record are left out.
+        """Return the table of records.
+
+        columns: each record has their keys; what else it has is left out. None: a column for each
+            key of the first record, aligned to the right if any record has a number there.
         """
         if columns is None:
             columns = []

@@ -230,7 +230,7 @@ class Heads(nn.Module):
         ids. A head attends to its own memory alone. The `keys` and `values` of the returned memory
         are the states themselves, for decoders that read these, such as `hard_monotonic`.
         """
-        # equal parts: the heads share the width
+        # equal parts, as all heads have keys of one width d
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         parts = zip(self.heads, keys, values, strict=True)
@@ -259,6 +259,7 @@ class Heads(nn.Module):
         weights (B, L, S) are the mean over the heads.
         """
         count = len(self.heads)
+        # equal parts, as all heads have queries of one width d
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)  # H times (B, C, S)
         parts = zip(self.heads, queries, memory.prepared, pasts, strict=True)

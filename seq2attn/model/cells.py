@@ -88,7 +88,7 @@ class Cell(nn.Module):
         projected = self.project_input(inputs)  # (B, S, ...)
         steps = projected.unbind(1)  # S times (B, ...)
         states = []  # after each step
-        for position in positions(len(steps)):
+        for position in positions(len(steps)):  # 0, 1, ...; hooks are told each
             # `enter`, so that hooks may replace the state before each step; for the first step,
             # the caller has called it
             if position:

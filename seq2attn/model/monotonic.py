@@ -235,8 +235,9 @@ class HardMonotonicDecoder(Decoder):
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """Return the state before the first output position. Whatever symbol came before, it counts
-        as written at the first source position: q_0.
+        """Return the state before the first output position. Its `joint` (B, S, V) is log (p e) of
+        the position before that: whatever symbol was there, it counts as written at the first
+        source position, as q_0 says.
         """
         rows, width = memory.values.shape[:2]
         first_key = at_least_float32(memory.values).new_zeros(rows, 1, self.output.out_features)
@@ -261,6 +262,7 @@ class HardMonotonicDecoder(Decoder):
 
         log_w, log_e and log_p are logarithms of w, e and p in the docstring of the class.
         """
+        # the base class embeds; `embed` of this one returns the tokens as they are
         states, cell = self.cell(super().embed(tokens), state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)  # (B, L, S)

@@ -163,9 +163,9 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
 
 
 def _taken_apart(path: str) -> tuple[list[str], dict[str, int]]:
-    """Return the modules on a module's path that public names have, and its index in each list of
-    modules that it passes. They begin at `attention`, so that every architecture has
-    `attention.weights`; containers are left out.
+    """Return, of the path of a module in its model: the names on it that are parts of public names,
+    and the index in each list of modules on it. The names begin at `attention`, if that is among
+    them, so that every architecture has `attention.weights`; `CONTAINERS` are left out.
 
     >>> _taken_apart("decoder.attention.heads.2")
     (['attention'], {'heads': 2})
@@ -218,7 +218,7 @@ class Entry:
         """Return what stands in place of a value (B, ...) after a hook: the value, or another.
 
         Of a value with an axis of heads, such as a Transformer's weights (B, H, L, S), a user's
-        hook gets one head after the other.
+        hook (`Rank.HOOK`) gets one head after the other, one of our own all heads at once.
         """
         self.called.add(place.name)
         axes = place.point.axes

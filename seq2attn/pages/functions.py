@@ -51,8 +51,8 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
 
 def right_answer(task: StringTask, length: int) -> Function:
     """Return the rule of a task as a function of ids of a source without `<eos>`, (1, S), and its
-    length (1,): ids of the target, padded on the right, and its length. The page tells by it
-    whether a model's answer is right.
+    length (1,): ids of the target (1, L), padded on the right, and its length (1,). The page tells
+    by it whether a model's answer is right.
 
     length: S of the example source.
     """
@@ -133,6 +133,9 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
     embed: what the inputs go through first: the embedding for ids, nothing for states of the layer
         below.
     inputs: an example: ids (1,), or states (1, W).
+
+    The function's inputs: `input` as this example, `first` () bool, and `state.*`; its outputs:
+    `output` (1, width of the cell) and the next `state.*`.
     """
 
     def read(input: Tensor, first: Tensor, state: State) -> Nested:
@@ -151,7 +154,8 @@ def _prepare(model: Any, source: Tensor) -> Function:
     that the encoder's cells made, or, for an encoder without cells, from the source.
 
     Its inputs: `source` ids (1, S), `valid` (1, S), True = real token; with cells also `states`
-    (1, S, W) and, in `final.*`, the last states, as `Encoded` has them.
+    (1, S, W) and, in `final.*`, the last states, as `Encoded` has them. Its outputs: `memory.*` and
+    `state.*`, of which each step takes them.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
     example: Nested = {"source": source, "valid": valid}
@@ -184,9 +188,10 @@ OBSERVED = {
 def _step(model: Model, source: Tensor, steps: int) -> Function:
     """Return the function that decodes one position, whose inputs `change.*` change the attention.
 
-    Its example inputs are the state and the memory after `steps` positions. Besides logits, weights
-    and state it returns `choices`, the logits with -inf for what is never written, and the values
-    of `OBSERVED` before the changes.
+    Its example inputs are the state and the memory after `steps` positions. Besides logits
+    (1, 1, V symbols), weights (1, 1, S; of a model without attention none) and state it returns
+    `choices`, the logits with -inf for what is never written, and the values of `OBSERVED` before
+    the changes.
     """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
     token = torch.tensor([SOS])  # (1,) at all positions: any token will do as an example
@@ -194,6 +199,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     observed = OBSERVED.keys() & places(model)
 
     def step(token: Tensor, state: Any, memory: Any, change: Tensors) -> Nested:
+        """Decode one position, after `token` (1,), with the changes `change` of the attention."""
         seen: dict[str, list[Tensor]] = defaultdict(list)
 
         def observe(value: Tensor, at: At) -> None:
@@ -207,9 +213,9 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         outputs["choices"] = model.choices(decoded.logits, memory)
         for name, values in seen.items():
-            # a recurrent decoder has a module, and so a value, for each head, which become one
-            # with an axis of heads; a Transformer has a value for each layer, with such an axis,
-            # and the page shows the last layer
+            # a recurrent decoder (in a `Reverser`) has a module, and so a value, for each head,
+            # which become one with an axis of heads; a Transformer has a value for each layer,
+            # with such an axis, and the page shows the last layer
             if len(values) > 1 and isinstance(model, Reverser):
                 outputs[name] = torch.stack(values, dim=1)
             else:
@@ -287,7 +293,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "pad": PAD,
         "sos": SOS,
         "eos": EOS,
-        "source_eos": predictor.source_eos,
+        "source_eos": predictor.source_eos,  # True if `<eos>` ends the sources, too
         "attends": "attention.weights" in places(model),
         # without `<unk>` a model that copies writes no symbol that its vocabulary lacks
         "copies": model.copies and task.target_vocabulary.unknown,
@@ -301,6 +307,9 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return what turns strings into ids and back: `tokens` has the text of each id; the rest are
+    the arguments of `Vocabulary`.
+    """
     return {
         "tokens": list(vocabulary.tokens),
         "symbols": vocabulary.symbols,

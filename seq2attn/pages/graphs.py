@@ -133,7 +133,8 @@ def _remove_idle(graph: fx.Graph) -> None:
             operation, *arguments = spelled(node)
             if operation == "same":
                 node.replace_all_uses_with(arguments[0])
-    # (without this rule of ours, torch's checks of sizes would be kept as well)
+    # the rule says which nodes stay although no output needs them; torch's own would also keep its
+    # checks of sizes
     graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
 
 

@@ -92,7 +92,7 @@ def run_models(
         texts = list(examples)
         if not config.data_files:
             texts += watched_strings(config, trained.task)
-        elif recorded:  # a run on a file keeps no other strings
+        elif recorded:  # a run on a file keeps no other strings; [-1][1]: maps of the last step
             texts += [attention.source for attention in recorded[-1][1]]
         # before `float`: checkpoints are loaded for a model of the dtype that they have
         weights = _snapshots(trained, recorded, snapshots)

@@ -15,7 +15,7 @@ from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Table
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, first_of
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
@@ -123,11 +123,14 @@ def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> str:
-    """Return a table with a row for each run: what it trains, how far it is, what it reached."""
+    """Return a table, as HTML, with a row for each run: what it trains, how far it is, and what its
+    last evaluation measured.
+    """
     records = []
     for run in runs:
         config = run.config
         status = run.status()
+        # from what the run keeps of its files, which need not be there
         task = build_task(config, run.learned_task(config))
         # a config that counts epochs has no steps: then its status has, once it trains
         steps = config.training.steps or status.steps or 0
@@ -227,8 +230,9 @@ def _attention(runs: Mapping[str, Run]) -> str:
 
 
 def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
-    """Return a table of values by key, a column for each group; first the keys whose values differ
-    between groups. A cell has several values where the runs of a group differ, and `-` for none.
+    """Return a table of values by key, as HTML, a column for each group; first the keys whose
+    values differ between groups. A cell has several values where the runs of a group differ, and
+    `-` for none.
 
     values_of: returns key -> value of a run.
     """
@@ -238,13 +242,13 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
         keys |= of_run
     rows = []
     for key in keys:
-        row = {"key": key}
-        for label, of_runs in values.items():
-            row[label] = ", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs))
+        row = [key]
+        for of_runs in values.values():
+            row.append(", ".join(dict.fromkeys(_text(one.get(key)) for one in of_runs)))
         rows.append(row)
-    # those with one text beside the key, the same for all groups, come last, in their order
-    rows.sort(key=lambda row: len(set(row.values())) == 2)
-    return _scrolling(Table.of_records(rows))
+    # those with one text behind the key, the same for all groups, come last, in their order
+    rows.sort(key=lambda row: len(set(row[1:])) == 1)
+    return _scrolling(Table(list(map(Column, ["key", *groups])), rows))
 
 
 def _text(value: Any) -> str:

@@ -64,7 +64,7 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     # fork_rng: tracing draws numbers, but the caller's generator stays as it is
     with exporting(failure, hint), torch.random.fork_rng(devices=[]):
         for name, loss in build_losses(config).items():
-            if "step" in loss.asks:
+            if "step" in loss.asks:  # it takes the number of the step; `exporting` reports this
                 raise ValueError(
                     f"the loss {name} depends on the step, and the page repeats one traced step"
                 )

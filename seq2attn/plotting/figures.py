@@ -301,7 +301,8 @@ def draw_lengths(
 
 def save_figure(figure: Figure, path: Path) -> str:
     """Write a figure in the format that the file's name ends with. Return a note for the user on
-    characters that are drawn as boxes, since no font has them; "" if there are none.
+    characters that are drawn as boxes, since no font has them; "" if there are none. Raises
+    `Seq2AttnError` for a name that ends with no format, and for a file that cannot be written.
     """
     with warnings.catch_warnings(record=True) as caught:  # matplotlib warns of each such character
         warnings.filterwarnings("always", message=MISSING)

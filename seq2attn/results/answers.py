@@ -72,14 +72,15 @@ class PairAnswer:
 
 def errors_table(wrong: Sequence[PairAnswer]) -> Table:
     """Return wrong answers: source, its features if it has any, right answer, answer, number of
-    edits, and the edits as `a>b` (b written for a), `a>` (left out) or `>b` (added).
+    edits, and the edits as `a>b` (b written for a), `a>` (left out) or `>b` (added), with
+    `(cut off)` behind them if the model wrote no `<eos>`.
     """
     rows = []
     for answer in wrong:
         what = list(map(str, answer.edits))
         if not answer.finished:
             what.append("(cut off)")
-        source, _, features = answer.source.partition("\t")
+        source, _, features = answer.source.partition("\t")  # features stand behind a tab
         edits = len(answer.edits)
         rows.append((source, features, answer.right, answer.answer, edits, " ".join(what)))
     return Table(list(map(Column, ERRORS)), rows)

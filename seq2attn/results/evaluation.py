@@ -225,9 +225,10 @@ def _not_paired(difference: str) -> Seq2AttnError:
 
 
 def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
-    """Return tables of evaluations, by the name of their run: of pairs the error rates, a row for
-    each run; and a row for each family of strings and length, with every metric of a single run, or
-    the exact match of several.
+    """Return tables of evaluations, which are given by the names of their runs: if any is on a file
+    of pairs, one of the error rates, with a row for each such run; and one with a row for each
+    family of strings and length, whose columns are every metric of a single run, or the exact match
+    of each of several.
     """
     tables = []
     if of_files := {name: one for name, one in evaluations.items() if one.get("wer")}:

@@ -159,7 +159,8 @@ def rows_of(
 
     measured: name of a metric -> its value, or an `Estimate` if its interval is known already.
     samples: how many strings or words were measured. independent: how many independent samples
-    they are worth, for the intervals of shares; None: all are independent.
+        they are worth, for the intervals of shares; None: all are independent.
+    length, trained, family: as `Row` has them.
     """
     rows = []
     for name, number in measured.items():
@@ -167,7 +168,7 @@ def rows_of(
         if not isinstance(number, Estimate):
             count = independent or samples
             number = share(number, count) if metric.largest == 1 else Estimate(number)
-        # not if it is nan, nor below 0, as an entropy may be where weights are
+        # false for nan, and below 0, as an entropy may be if weights are negative
         if 0 <= number.value <= metric.largest:
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows

@@ -221,7 +221,8 @@ class Ranked:
 def rank(
     values: Mapping[str, Values], largest: float, *, lower_is_better: bool
 ) -> dict[str, Ranked]:
-    """Return the ranks of groups by their labels, the best first. A group without values has none.
+    """Return the ranks of groups by their labels, the best first, each with its mean over seeds and
+    its difference from the best. A group without values is left out.
 
     values: label -> seed -> the value of a metric, of which either lower or higher is better.
     largest: its largest possible value.
