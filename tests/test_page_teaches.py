@@ -197,7 +197,7 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
         ["egoorrss", "egopprss"],  # plain remembers nothing that could be forgotten
     ]
     keeps = "views[1].now.steps.map(step => step.trace()[at].data[0])"
-    at = "const at = views[1].session().model.graphs.step.at('state.past');"
+    at = "const at = views[1].model.graphs.step.at('state.past');"
     assert run(f"{at} return {keeps}") == [0] * 9
     next_word = "leave(); type('dessert'); return [answerOf(views[1]), state.forget.size]"
     assert run(next_word) == ["deersst", 0]

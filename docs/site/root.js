@@ -25,7 +25,6 @@ function products(D, deviation, normal) {
   return sums
 }
 
-const sumOf = numbers => numbers.reduce((sum, one) => sum + one, 0)
 const median = numbers =>
   numbers.sort((one, other) => one - other)[(numbers.length - 1) / 2]
 
@@ -34,7 +33,7 @@ const median = numbers =>
 // and near 0 for one that has decided. The square of the norm is Σa² - 2 Σa³ + (Σa²)²; for n equal
 // weights (n - 1) / n².
 function passed(weights) {
-  const power = n => sumOf(weights.map(a => a ** n))
+  const power = n => total(weights.map(a => a ** n))
   const square = power(2) - 2 * power(3) + power(2) ** 2
   const ofEqualWeights = (KEYS - 1) / KEYS ** 2
   return Math.sqrt(Math.max(0, square) / ofEqualWeights)
@@ -96,17 +95,18 @@ function showKeys(id, scores) {
   const best = Math.max(...weights)
   const rows = scores.map((score, j) => {
     const weight = weights[j]
-    const bar = make("i", {className: weight === best ? "best" : ""})
-    bar.style.width = `${(100 * weight).toFixed(1)}%`
-    const name = `h${sub(j + 1)}`
-    const number = score.toFixed(1).replace("-0.0", "0.0")
+    const bar = make("i", {
+      className: weight === best ? "best" : "",
+      style: `width: ${(100 * weight).toFixed(1)}%`
+    })
+    const cell = text => make("td", {}, text)
     return make(
       "tr",
       {},
-      make("td", {textContent: name}),
-      make("td", {textContent: number}),
+      cell(`h${sub(j + 1)}`),
+      cell(score.toFixed(1).replace("-0.0", "0.0")),
       make("td", {className: "size"}, bar),
-      make("td", {textContent: weight.toFixed(3)})
+      cell(weight.toFixed(3))
     )
   })
   by(id).replaceChildren(...rows)

@@ -78,13 +78,13 @@ function undoAll() {
 const dividesByRoot = ({parts: {score}}) =>
   Boolean(score?.formula.includes("sqrt(D)"))
 
-// √D, where D is how many numbers the query of one head has. query: (heads, D), scores: (heads, S).
-function rootOf({now, sources}) {
+// 1/√D, where D is how many numbers the query of one head has. query: (heads, D), scores: (heads,
+// S).
+function unscaled({now, sources}) {
   const {query, scores} = now.steps[0]
-  return Math.sqrt((query.data.length * sources.length) / scores.data.length)
+  const D = (query.data.length * sources.length) / scores.data.length
+  return Number((1 / Math.sqrt(D)).toPrecision(3))
 }
-
-const unscaled = view => Number((1 / rootOf(view)).toPrecision(3))
 
 function isUnscaled() {
   const view = shownModel()

@@ -7,21 +7,18 @@ const asFlag = {
   write: value => `${Number(value)}`,
   read: text => text === "1"
 }
-const asNumber = (least, most) => ({
-  write: String,
-  read: text =>
-    Number(text) >= least && Number(text) <= most ? Number(text) : undefined
-})
 
-// A whole number from `least` to `most` in the address, where steps and positions are counted from
-// 1; `first` there is 0 in the state.
-const asCount = (least, most, first = least) => ({
+// A number from `least` to `most` in the address, where steps and positions are counted from 1;
+// `first` there is 0 in the state.
+const asNumber = (least, most, first = 0, pattern = /./) => ({
   write: value => `${value + first}`,
   read: text => {
-    const isRight = /^\d+$/.test(text) && text >= least && text <= most
+    const isRight = pattern.test(text) && text >= least && text <= most
     return isRight ? Number(text) - first : undefined
   }
 })
+const asCount = (least, most, first = least) =>
+  asNumber(least, most, first, /^\d+$/)
 
 // A Map or Set as entries such as "0,1;2,3"; those that do not have the pattern are left out.
 const asEntries = (pattern, read) => ({

@@ -17,14 +17,11 @@ function update() {
 // position that no longer exists is first moved to the last one, as everything draws them. A page
 // that trains hides its models until its worker has sent the first weights.
 function draw() {
-  const answered = views.filter(view => view.now)
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
-  by("models").hidden = !answered.length
+  by("models").hidden = !views.some(view => view.now)
   by("models").style.visibility = isUntrained ? "hidden" : ""
-  const steps = answered.map(view => view.now.steps)
-  keepWithin("step", steps)
-  const sources = answered.map(view => view.sources)
-  keepWithin("position", sources)
+  keepWithin("step", view => view.now?.steps)
+  keepWithin("position", view => view.sources)
   drawMessage()
   drawControls()
   drawChanges()
@@ -32,24 +29,22 @@ function draw() {
   remember()
 }
 
-// Let state[name], an index that may also be null for "not chosen", be one of the longest of
-// `lists`.
-function keepWithin(name, lists) {
-  const last = Math.max(1, ...lists.map(({length}) => length)) - 1
+// Let state[name], an index that may also be null for "not chosen", be one of the longest of the
+// lists that the views have.
+function keepWithin(name, listOf) {
+  const last =
+    Math.max(1, ...views.map(view => listOf(view)?.length ?? 0)) - 1
   if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
 // Draw the line below the string: why a model cannot read it, and a button for a spelling that it
 // can read, if there is one (such as small letters).
 function drawMessage() {
-  const {problem, offer} =
-    views.find(view => view.problem !== undefined) ?? {}
+  const {problem, offer} = views.find(view => view.problem) ?? {}
   const isEmpty = views.every(view => view.empty)
   const parts = [problem ?? (isEmpty ? "Type a string." : "")]
-  if (offer) {
-    const use = () => take(offer, state.features)
-    parts.push(" · ", button(`use ${offer}`, use))
-  }
+  const use = () => take(offer, state.features)
+  if (offer) parts.push(" · ", button(`use ${offer}`, use))
   by("message").replaceChildren(...parts)
   by("message").classList.toggle("problem", Boolean(problem))
   by("text").ariaInvalid = Boolean(problem)
@@ -93,28 +88,24 @@ const CHANGE_NAMES = {
 // a change.
 function changeButtons() {
   const buttons = []
-  const add = (name, undo) => buttons.push(changeButton(name, undo))
+  const add = (name, undo) => {
+    const undoAndUpdate = () => {
+      undo()
+      update()
+    }
+    buttons.push(button(`${name} ✕`, undoAndUpdate, {title: "undo"}))
+  }
   for (const [field, nameOf] of Object.entries(CHANGE_NAMES)) {
     const value = state[field]
-    const usual = untouched[field]
+    const usual = {[field]: untouched[field]}
     if (value instanceof Object) {
       for (const [key, entry] of value.entries())
         add(nameOf(entry, key), () => value.delete(key))
-    } else if (value !== usual) {
-      const reset = () => Object.assign(state, {[field]: usual})
-      add(nameOf(value), reset)
+    } else if (value !== usual[field]) {
+      add(nameOf(value), () => Object.assign(state, usual))
     }
   }
   return buttons
-}
-
-// A button that names a change and undoes it.
-function changeButton(name, undo) {
-  const undoAndUpdate = () => {
-    undo()
-    update()
-  }
-  return button(`${name} ✕`, undoAndUpdate, {title: "undo"})
 }
 
 // Draw the changes that the user has made, in place of the hint.

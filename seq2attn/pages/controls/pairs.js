@@ -257,7 +257,7 @@ const PAIR_STOPS = [
   },
   {
     title: "Which score is better?",
-    of: () => scored(),
+    of: scored,
     covered: true,
     ...whoIsRight,
     ask: ({spec: {trained}}) => `${contrast()}. Both were trained on the task
@@ -330,10 +330,14 @@ function those(holds) {
 }
 
 // Whether two models with attention have different scores.
-const scored = () => differing("score") && bothAttend()
+function scored() {
+  return differing("score") && bothAttend()
+}
 
 // What the chosen step of a model writes.
-const writtenAt = view => view.wrote(view.now.steps[state.step])
+function writtenAt(view) {
+  return view.wrote(view.now.steps[state.step])
+}
 
 // A sentence on how many of some random strings each model gets right, so that the one on the
 // screen is not taken for all. They have its length. "" if the page cannot tell what is right.

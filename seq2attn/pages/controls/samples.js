@@ -32,7 +32,7 @@ const tested = new WeakMap() // Model -> Map: a test -> what was written, and wh
 // string of so many symbols, as in a batch with a longer string. The tour asks for the same again
 // and again, so what each string gave is kept.
 function testAnswers(view, texts, paddingFor = () => 0, mask = null) {
-  const {model} = view.untouchedSession
+  const {model} = view
   const session = new Session(model)
   if (!tested.has(model)) tested.set(model, new Map())
   const known = tested.get(model)
@@ -52,14 +52,16 @@ function testAnswers(view, texts, paddingFor = () => 0, mask = null) {
 }
 
 // How many of these strings a model gets right, and how many of its answers end too early.
-const countRight = (...test) =>
-  testAnswers(...test).filter(
-    ({written, right}) => written && written.join() === right?.join()
-  ).length
-const countShort = (...test) =>
-  testAnswers(...test).filter(
-    ({written, right}) => written?.length < right?.length
-  ).length
+const counting =
+  holds =>
+  (...test) =>
+    testAnswers(...test).filter(holds).length
+const countRight = counting(
+  ({written, right}) => written && written.join() === right?.join()
+)
+const countShort = counting(
+  ({written, right}) => written?.length < right?.length
+)
 
 // Whether the right answers to these texts are known, and the model can read them.
 const knows = (spec, texts) =>

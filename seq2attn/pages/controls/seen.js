@@ -20,17 +20,23 @@ function strongest(view, t = state.step, {steps} = view.now) {
   const {data: weights} = steps[t].weights
   const j = peak(weights)
   const weight = weights[j]
-  return {j, symbol: view.sources[j], weight, shown: short(weight)}
+  return {
+    j,
+    symbol: view.sources[j],
+    weight,
+    shown: short(weight)
+  }
 }
 
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`
 const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1))
 const letters = view => [...new Set(view.sources.slice(0, view.count))]
 
-// The first step that writes a wrong symbol; -1 if none does, or it is not known.
-const firstWrong = view =>
-  view.now.steps.findIndex((step, t) => view.isWrong(step, t))
-const chooseFirstWrong = view => choose(Math.max(0, firstWrong(view)), null)
+// Choose the first step that writes a wrong symbol, or step 0 if none does, or it is not known.
+function chooseFirstWrong(view) {
+  const isWrong = (step, t) => view.isWrong(step, t)
+  choose(Math.max(0, view.now.steps.findIndex(isWrong)), null)
+}
 
 // The first step that writes another symbol because of the user's changes; 0 if none does.
 function firstChanged({now, before}) {
@@ -68,10 +74,9 @@ const isSame = view => answerOf(view) === answerOf(view, view.before)
 
 function compared(view) {
   const now = answerOf(view)
-  const before = answerOf(view, view.before)
-  return now === before
+  return isSame(view)
     ? `The answer stays ${now}`
-    : `The answer was ${before} and is now ${now}`
+    : `The answer was ${answerOf(view, view.before)} and is now ${now}`
 }
 
 function judged(view) {
@@ -85,8 +90,6 @@ function textOf(view, count) {
   const symbols = counted(count).map(k => word[k % word.length])
   return symbols.join(view.spec.source.separator)
 }
-
-const total = numbers => numbers.reduce((sum, number) => sum + number, 0)
 
 // How many empty positions make the string as long as the longest strings of training: at least 1.
 const lacking = view =>

@@ -144,7 +144,7 @@ const STOPS = [
     covered: true,
     shows: t => !t || isLast(t), // the next stop asks about the others
     guess: letters,
-    truth: view => writtenAt(view),
+    truth: writtenAt,
     ask: view => `All attention of the first step, and of the last,
       which writes the end ⏎, is to go to
       ${positions(view)[elsewhere(view)]}. What will the first step
@@ -206,7 +206,7 @@ const STOPS = [
     title: "Take a position away",
     of: masked,
     guess: letters,
-    truth: view => writtenAt(view),
+    truth: writtenAt,
     ask: view => `Ban the first position, ${view.sources[0]}, at every
       step: it is left out of the softmax. What will be written in its
       place?`,

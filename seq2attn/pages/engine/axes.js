@@ -2,19 +2,16 @@
 
 // Makes an operation such as `amax` that reduces the numbers along some axes (all, if none are
 // given) to one: each total begins with `start` and becomes add(total, value) for each of its
-// numbers (without `add`, their sum), and in the end `end(total, count)`. The operation takes
-// `axes` as a number or a list; keep: whether these axes stay, with one position, as torch's
-// keepdim.
-function reduction(start, add, end, type) {
+// numbers (without `add`, their sum). The operation takes `axes` as a number or a list; keep:
+// whether these axes stay, with one position, as torch's keepdim.
+function reduction(start, add, type) {
   return (x, axes = [], keep = false) => {
     const given = [axes].flat().map(axis => axisOf(x, axis))
     const gone = given.length ? given : [...x.shape.keys()]
     const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size))
     const own = x.type === "bool" ? "int" : x.type
     const result = filled(kept, start, type ?? own)
-    const count = product(x.shape) / result.data.length
     addUp(x, result, add)
-    if (end) result.data = result.data.map(total => end(total, count))
     return keep ? result : squeeze(result, gone)
   }
 }
@@ -24,28 +21,27 @@ function reduction(start, add, end, type) {
 // Plain sums have a loop of their own, which is faster than calling `add`.
 function addUp(x, result, add) {
   const [data, totals] = [x.data, result.data]
-  walk(x.shape, [expand(result, x.shape), x], (size, starts, steps) => {
-    let [to, from] = starts
-    const [toStep, fromStep] = steps
+  walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
     if (add)
-      for (let k = 0; k < size; k++, to += toStep, from += fromStep)
-        totals[to] = add(totals[to], data[from])
-    else
-      for (let k = 0; k < size; k++, to += toStep, from += fromStep)
-        totals[to] += data[from]
+      for (let k = 0; k < size; k++, o += q, i += p)
+        totals[o] = add(totals[o], data[i])
+    else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i]
   })
 }
 
 const sum = reduction(0)
-const mean = reduction(0, null, (total, count) => total / count)
 const amax = reduction(-Infinity, larger)
 const amin = reduction(Infinity, smaller)
-const norm = reduction(0, (total, x) => total + x * x, Math.sqrt)
 
-function variance(x, axes = [], correction = 1, keep = false) {
-  const deviations = square(minus(x, mean(x, axes, true)))
-  const total = sum(deviations, axes, keep)
+// The sum of some numbers divided by their count, less `correction`.
+function mean(x, axes, keep, correction = 0) {
+  const total = sum(x, axes, keep)
   return over(total, product(x.shape) / product(total.shape) - correction)
+}
+
+function variance(x, axes, correction = 1, keep = false) {
+  const deviations = minus(x, mean(x, axes, true))
+  return mean(square(deviations), axes, keep, correction)
 }
 
 // A tensor of the shape of x, made line by line along an axis: compute(line, out) reads the numbers
@@ -62,19 +58,8 @@ function lines(x, axis, compute, type = x.type) {
   return transpose(result, axis, -1)
 }
 
-// exp(x) / sum of exp(x) along an axis. The largest number is subtracted first, which changes no
-// share: its exponential could be infinite.
-function softmax(x, axis) {
-  return lines(x, axis, (line, out) => {
-    const largest = line.reduce(larger)
-    let total = 0
-    for (let k = 0; k < line.length; k++) {
-      out[k] = Math.exp(line[k] - largest)
-      total += out[k]
-    }
-    for (let k = 0; k < line.length; k++) out[k] /= total
-  })
-}
+const softmax = (x, axis) =>
+  lines(x, axis, (line, out) => out.set(probabilities(line)))
 
 const cumulative = add => (x, axis) =>
   lines(x, axis, (line, out) => {
@@ -112,16 +97,14 @@ function topk(x, count, axis = -1, largest = true) {
 const peak = (numbers, join = larger) => numbers.indexOf(numbers.reduce(join))
 
 // Makes argmax or argmin along an axis; without an axis, of all numbers. `lines` makes as many
-// numbers as it reads: each line writes only its first one, and the others are sliced off.
+// numbers as it reads: each line is filled with its own, and all but the first are sliced off.
 const extreme =
   join =>
   (x, axis, keep = false) => {
     const whole = axis === undefined ? flatten(x) : x
-    const find = (line, out) => {
-      out[0] = peak(line, join)
-    }
+    const find = (line, out) => out.fill(peak(line, join))
     const found = slice(lines(whole, axis ?? 0, find, "int"), axis ?? 0, 0, 1)
-    return keep ? found : squeeze(found, [axis ?? 0])
+    return keep ? found : squeeze(found, axis ?? 0)
   }
 
 const argmax = extreme(larger)
@@ -130,7 +113,7 @@ const argmin = extreme(smaller)
 // The largest along an axis, and where it stands.
 function withPlaces(find, places) {
   return (x, axis, keep = false) => [
-    find(x, [axis], keep),
+    find(x, axis, keep),
     places(x, axis, keep)
   ]
 }

@@ -2,14 +2,6 @@
 
 const TYPES = ["bool", "int", "number", "float"] // each holds those before it
 
-// The widest type of some tensors.
-function common(inputs) {
-  const found = TYPES.findLast(type =>
-    inputs.some(input => input.type === type)
-  )
-  return found === "number" ? "float" : found
-}
-
 // Makes an operation on up to three tensors or numbers a, b and c, which are repeated to one shape.
 // `loop` computes a row of the result: out[o] to out[end - 1] from a[i], a[i + p], ... (p is the
 // stride of a along the row), b[j], b[j + q], ... and c[l], c[l + r], ... Without a type, the
@@ -18,7 +10,10 @@ function elementwise(loop, type) {
   return (...given) => {
     const inputs = given.map(single)
     const shape = broadcast(inputs.map(input => input.shape))
-    const result = tensor(type ?? common(inputs), shape)
+    const own = inputs.map(input => input.type)
+    const widest = TYPES.findLast(one => own.includes(one))
+    const common = widest === "number" ? "float" : widest
+    const result = tensor(type ?? common, shape)
     const repeated = inputs.map(input => expand(input, shape))
     const [a, b, c] = inputs.map(input => input.data)
     walk(shape, [result, ...repeated], (size, [o, i, j, l], [, p, q, r]) => {
@@ -55,36 +50,26 @@ const over = elementwise((out, o, end, a, i, p, b, j, q) => {
 const where = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
   for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] ? b[j] : c[l]
 })
-const isAtMost = elementwise((out, o, end, a, i, p, b, j, q) => {
-  for (; o < end; o++, i += p, j += q) out[o] = a[i] <= b[j] ? 1 : 0
-}, "bool")
-const relu = elementwise((out, o, end, a, i, p) => {
-  for (; o < end; o++, i += p) out[o] = a[i] < 0 ? 0 : a[i]
-})
 const plusProduct = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
   for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] + b[j] * c[l]
 })
 
 const scaled = (x, factor) => (factor === 1 ? x : times(x, factor))
 const square = x => times(x, x)
-const sigmoid = x => 1 / (1 + Math.exp(-x))
 const smaller = (x, y) => (x < y || Number.isNaN(x) ? x : y)
 const larger = (x, y) => (x > y || Number.isNaN(x) ? x : y)
 const remainder = (x, y) => x - y * Math.floor(x / y)
-const isTrue = unary(x => x !== 0, "bool")
-const truncated = unary(Math.trunc, "int")
+const casts = {
+  bool: unary(x => x !== 0, "bool"),
+  int: unary(Math.trunc, "int"),
+  float: x => ({...x, type: "float"})
+}
 const minimum = binary(smaller)
 const maximum = binary(larger)
 const power = binary((x, y) => x ** y)
-const complement = unary(x => ~x)
 const negation = unary(x => !x, "bool")
 
-function cast(x, type) {
-  if (x.type === type) return x
-  if (type === "bool") return isTrue(x)
-  if (type === "int" && x.type === "float") return truncated(x)
-  return {...x, type}
-}
+const cast = (x, type) => (x.type === type ? x : casts[type](x))
 
 function clamp(x, low, high) {
   const above = low === undefined ? x : maximum(x, low)
@@ -93,7 +78,7 @@ function clamp(x, low, high) {
 
 function divide(x, y, mode) {
   const result = over(x, y)
-  return mode ? OPERATIONS[mode](result) : {...result, type: "float"}
+  return OPERATIONS[mode]?.(result) ?? casts.float(result)
 }
 
 const pow = (x, y) => (y === 2 ? square(x) : power(x, y))

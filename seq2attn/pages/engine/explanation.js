@@ -159,8 +159,7 @@ class Explanation {
     const width = shape.at(-1)
     const row = counted(width, cell - (cell % width))
     const powers = this.numbersAt(scores, shape, row).map(Math.exp)
-    const all = powers.reduce((sum, one) => sum + one)
-    return `${exact(powers[cell % width])} / ${exact(all)}`
+    return `${exact(powers[cell % width])} / ${exact(total(powers))}`
   }
 
   // Elements of a value of the graph as a formula: of one number, or of a vector such as a row. It
@@ -174,15 +173,12 @@ class Explanation {
     const x = this.values[at]
     const size = product(x.shape)
     if (this.names.has(at)) return this.names.get(at)(cells)
-    if (this.isWeight(at) && size > 1) return formula(this.weight(at))
+    const isWeight = this.graph.weightNames.has(at)
+    if (isWeight && size > 1) return formula(this.weight(at))
     const made = this.made(this.maker(at), cells, x.shape)
     if (made && made.text.length < LONGEST_FORMULA) return made
     const isOne = cells.length === 1 || size === 1
     return isOne ? ofNumber(x.data[cells[0]]) : formula(this.source(at))
-  }
-
-  isWeight(slot) {
-    return this.graph.weightNames.has(slot)
   }
 
   // A weight by the name of its module.
@@ -274,7 +270,7 @@ class Explanation {
     if (args.length > 2 || sizes.some(size => size.length < 2))
       return undefined
     const isOne = cells.length === 1
-    const isMatrix = this.isWeight(this.base(slots[1]))
+    const isMatrix = this.graph.weightNames.has(this.base(slots[1]))
     const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
     const parts = [this.term(slots[0], row), this.term(slots[1], column)]
     if (isOne) this.dot ??= this.vectors(slots, [row, column], parts)
@@ -316,7 +312,7 @@ class Explanation {
     return "…"
   }
 
-  // Whether a named value depends on an input.
+  // Whether a named value depends on an input; not on one that the graph lacks.
   reads(name, input) {
     return this.origins(this.graph.at(name)).has(this.graph.at(input))
   }

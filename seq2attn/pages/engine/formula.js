@@ -17,6 +17,8 @@ const sub = number =>
 // A text of several lines as one.
 const flowing = text => text.replace(/\s+/g, " ").trim()
 
+const total = numbers => numbers.reduce((sum, number) => sum + number, 0)
+
 // What the catalogue says, without its code marks and its second thoughts.
 const plainly = text => text.split(";")[0].replaceAll("`", "")
 

@@ -35,8 +35,11 @@ class Graph {
       this.values[slot] = weights.get(name)
     for (const [name, constant] of Object.entries(spec.constants)) {
       const [type, shape, ...numbers] = constant
-      const slot = this.slotNamed(name)
-      this.values[slot] = tensor(type, shape, decode(...numbers))
+      this.values[this.slotNamed(name)] = tensor(
+        type,
+        shape,
+        decode(...numbers)
+      )
     }
     this.nodes = spec.nodes.map(node => this.read(node))
     this.makers = new Map(this.nodes.map(node => [node.slot, node]))
@@ -72,13 +75,12 @@ class Graph {
     const compute = OPERATIONS[operation]
     if (!compute) throw new Error(`the operation ${operation} is missing`)
     const slots = args.flat().map(value => this.slotOf(value))
-    const readers = args.map(value => this.reader(value))
     return {
       operation,
       compute,
       args,
       inputs: slots.filter(isKnown),
-      readers,
+      readers: args.map(value => this.reader(value)),
       slot: this.slotNamed(name)
     }
   }

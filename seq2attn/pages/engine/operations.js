@@ -1,10 +1,18 @@
 // The operations of graphs, by their names in PyTorch's ATen, with their arguments in its order.
 
+// {name: make(value)} of {name: value}.
+function mapValues(values, make) {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, make(value)])
+  )
+}
+
 const FUNCTIONS = {
   abs: Math.abs,
   ceil: Math.ceil,
   floor: Math.floor,
   neg: x => -x,
+  relu: x => (x < 0 ? 0 : x),
   round,
   sign: Math.sign,
   trunc: Math.trunc
@@ -21,7 +29,7 @@ const FLOAT_FUNCTIONS = {
   log2: Math.log2,
   reciprocal: x => 1 / x,
   rsqrt: x => 1 / Math.sqrt(x),
-  sigmoid,
+  sigmoid: x => 1 / (1 + Math.exp(-x)),
   sin: Math.sin,
   sqrt: Math.sqrt,
   tan: Math.tan,
@@ -32,6 +40,7 @@ const COMPARISONS = {
   eq: (x, y) => x === y,
   ge: (x, y) => x >= y,
   gt: (x, y) => x > y,
+  le: (x, y) => x <= y,
   lt: (x, y) => x < y,
   ne: (x, y) => x !== y,
   logical_and: (x, y) => Boolean(x && y),
@@ -48,7 +57,15 @@ const PAIRS = {
   tanh_backward: (x, y) => x * (1 - y * y)
 }
 
-const OF_NUMBERS = {
+const OPERATIONS = {
+  // of each number
+  ...mapValues(FUNCTIONS, one => unary(one)),
+  ...mapValues(FLOAT_FUNCTIONS, one => unary(one, "float")),
+  // of two numbers each
+  ...mapValues(COMPARISONS, one => binary(one, "bool")),
+  ...mapValues(PAIRS, one => binary(one)),
+
+  // of numbers that are no tensors
   python_add: (x, y) => x + y,
   python_floordiv: (x, y) => Math.floor(x / y),
   python_getitem: (x, k) => x[k],
@@ -58,18 +75,16 @@ const OF_NUMBERS = {
   python_pow: (x, y) => x ** y,
   python_sub: (x, y) => x - y,
   python_truediv: (x, y) => x / y,
-  sym_size: (x, axis) => x.shape[axisOf(x, axis)]
-}
+  sym_size: (x, axis) => x.shape[axisOf(x, axis)],
 
-const OF_TENSORS = {
+  // of tensors, number by number
   add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
   addcmul: (x, y, z, value = 1) => plusProduct(x, y, scaled(z, value)),
-  bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
+  bitwise_not: x => (x.type === "bool" ? negation : unary(one => ~one))(x),
   cast,
   clamp,
   div: divide,
   isnan: unary(Number.isNaN, "bool"),
-  le: isAtMost,
   lerp: (x, y, share) => plusProduct(x, share, minus(y, x)),
   logical_not: negation,
   masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
@@ -79,23 +94,22 @@ const OF_TENSORS = {
   minimum,
   mul: times,
   pow,
-  relu,
   softplus,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
-  where
-}
+  where,
 
-const ALONG_AXES = {
-  all: reduction(1, (x, y) => Boolean(x && y), null, "bool"),
+  // along axes
+  all: reduction(1, (x, y) => Boolean(x && y), "bool"),
   amax,
   amin,
-  any: reduction(0, (x, y) => Boolean(x || y), null, "bool"),
+  any: reduction(0, (x, y) => Boolean(x || y), "bool"),
   argmax,
   argmin,
   argsort,
   cumprod: cumulative((x, y) => x * y),
   cumsum: cumulative((x, y) => x + y),
-  linalg_vector_norm: (x, _, ...along) => norm(x, ...along),
+  linalg_vector_norm: (x, _, ...along) =>
+    OPERATIONS.sqrt(sum(square(x), ...along)),
   logcumsumexp: cumulative(addLogs),
   max_dim: withPlaces(amax, argmax),
   mean,
@@ -105,20 +119,18 @@ const ALONG_AXES = {
   sort,
   sum,
   topk,
-  var: variance
-}
+  var: variance,
 
-const BY_PLACES = {
+  // by places
   embedding,
   embedding_dense_backward: embeddingBackward,
   gather,
   index,
   scatter,
   scatter_add: scatterAdd,
-  searchsorted
-}
+  searchsorted,
 
-const PRODUCTS = {
+  // products
   addmm,
   bmm: matmul,
   conv1d,
@@ -126,10 +138,9 @@ const PRODUCTS = {
   linear,
   matmul,
   mm: matmul,
-  native_layer_norm: layerNorm
-}
+  native_layer_norm: layerNorm,
 
-const SHAPES = {
+  // shapes
   arange: range,
   cat,
   chunk: (x, count, axis = 0) =>
@@ -162,24 +173,4 @@ const SHAPES = {
     split(x, 1, axis).map(part => squeeze(part, [axis])),
   unsqueeze,
   view_as: (x, y) => reshape(x, y.shape)
-}
-
-// {name: make(value)} of {name: value}.
-function mapValues(values, make) {
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => [name, make(value)])
-  )
-}
-
-const OPERATIONS = {
-  ...mapValues(FUNCTIONS, one => unary(one)),
-  ...mapValues(FLOAT_FUNCTIONS, one => unary(one, "float")),
-  ...mapValues(COMPARISONS, one => binary(one, "bool")),
-  ...mapValues(PAIRS, one => binary(one)),
-  ...OF_NUMBERS,
-  ...OF_TENSORS,
-  ...ALONG_AXES,
-  ...BY_PLACES,
-  ...PRODUCTS,
-  ...SHAPES
 }

@@ -66,14 +66,12 @@ class Session {
       Object.assign(inputs, this.readSource(tokens, length))
     const {prepare, step} = this.model.graphs
     const prepared = prepare.run(inputs)
-    const graph = step.bind(picked(prepared, "memory."))
-    const first = picked(prepared, "state.")
     this.encoded = {
       key,
       width,
       length,
-      first,
-      graph,
+      first: picked(prepared, "state."),
+      graph: step.bind(picked(prepared, "memory.")),
       again: () => prepare.trace(inputs)
     }
     this.steps = []
@@ -90,12 +88,8 @@ class Session {
     const finals = []
     for (const names of this.spec.layers) {
       const lines = names.map(name => this.readLine(name, below, length))
-      below = tokens.map((_, j) =>
-        cat(
-          lines.map(({outputs}) => outputs[j]),
-          1
-        )
-      )
+      const outputsAt = j => lines.map(({outputs}) => outputs[j])
+      below = tokens.map((_, j) => cat(outputsAt(j), 1))
       finals.push(...Object.values(lines.at(-1).last))
     }
     const named = finals.map((state, k) => [`final.${k}`, state])
@@ -134,9 +128,10 @@ class Session {
   // temperature, padding, mask}. bound: the most steps.
   //
   // Returns {steps: [{token: the id that a step reads, written: the id that it writes, logits,
-  // weights, ...}], width: the positions with padding, finished: whether it ended with <eos>}. Most
-  // calls come after one more change by hand: steps before the first one that it concerns (`isNew`)
-  // are kept from the last call. A step's likeliest id is written, unless `write` has another.
+  // weights, ...}], width: the positions with padding, encoded: as `encode` keeps it, finished:
+  // whether it ended with <eos>}. Most calls come after one more change by hand: steps before the
+  // first one that it concerns (`isNew`) are kept from the last call. A step's likeliest id is
+  // written, unless `write` has another.
   decode(ids, changes, bound) {
     this.encode(ids, changes.padding)
     const {first, width} = this.encoded
@@ -155,7 +150,12 @@ class Session {
       ;({written: token, state} = step)
     }
     this.steps = steps
-    return {steps, width, finished: token === eos}
+    return {
+      steps,
+      width,
+      encoded: this.encoded,
+      finished: token === eos
+    }
   }
 
   // What is changed of the attention of step t, as text: the temperature, the mask, what is
@@ -203,7 +203,8 @@ class Session {
       inputs["state.past"] = withoutForgotten(past, forget)
     const result = graph.run(inputs)
     return {
-      ...mapValues(result, compact),
+      // without the rest of the arrays that views show
+      ...mapValues(result, x => tensor(x.type, x.shape, numbersOf(x))),
       token,
       key,
       likeliest: peak(numbersOf(result.choices)),
@@ -225,13 +226,11 @@ function withoutForgotten(past, forget) {
   )
 }
 
-// A copy of a tensor, a view for example, whose array holds its own numbers only, in order.
-const compact = x => tensor(x.type, x.shape, numbersOf(x))
-
-// The softmax of an array.
+// The softmax of an array: exp(x) / sum of exp(x). The largest number is subtracted first, which
+// changes no share: its exponential could be infinite.
 function probabilities(logits) {
   const largest = Math.max(...logits)
-  const powers = Array.from(logits, logit => Math.exp(logit - largest))
-  const total = powers.reduce((sum, power) => sum + power)
-  return powers.map(power => power / total)
+  const powers = logits.map(logit => Math.exp(logit - largest))
+  const sum = total(powers)
+  return powers.map(power => power / sum)
 }

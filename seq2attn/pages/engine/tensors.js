@@ -29,15 +29,14 @@ function contiguousStrides(shape) {
   return strides
 }
 
-// Whether a tensor is contiguous. The stride of an axis of one position does not matter.
-function isContiguous({shape, strides}) {
-  return contiguousStrides(shape).every(
-    (step, axis) => step === strides[axis] || shape[axis] === 1
-  )
-}
-
 function tensor(type, shape, data = memory(product(shape))) {
-  return {type, shape, strides: contiguousStrides(shape), offset: 0, data}
+  return {
+    type,
+    shape,
+    strides: contiguousStrides(shape),
+    offset: 0,
+    data
+  }
 }
 
 function filled(shape, value, type = "float") {
@@ -279,7 +278,16 @@ function copyInto(to, from) {
 }
 
 const copy = (x, type = x.type) => copyInto(tensor(type, x.shape), x)
-const contiguous = x => (isContiguous(x) ? x : copy(x))
+
+// A tensor itself if it is contiguous, or a copy that is. The stride of an axis of one position
+// does not matter.
+function contiguous(x) {
+  const {shape, strides} = x
+  const isInOrder = contiguousStrides(shape).every(
+    (step, axis) => step === strides[axis] || shape[axis] === 1
+  )
+  return isInOrder ? x : copy(x)
+}
 
 // A copy of x in which a part is replaced: `part` returns the view of the copy that is written.
 function scattered(x, values, part) {
@@ -296,8 +304,7 @@ function cat(parts, axis = 0) {
   const [{type, shape}] = some
   const at = placeIn(shape.length, axis)
   const sizes = some.map(part => part.shape[at])
-  const size = sizes.reduce((total, one) => total + one)
-  const result = tensor(type, shape.with(at, size))
+  const result = tensor(type, shape.with(at, total(sizes)))
   for (const [k, place] of split(result, sizes, at).entries())
     copyInto(place, some[k])
   return result

@@ -46,27 +46,26 @@ function tokenise(spec, text, features) {
 
 // The ids of names: `first` for the first of those that are known, and so on; -1 for others.
 function idsOf(names, known, first) {
-  return names.map(name =>
-    known.includes(name) ? known.indexOf(name) + first : -1
-  )
+  return names.map(name => {
+    const place = known.indexOf(name)
+    return place < 0 ? place : first + place
+  })
 }
 
 // A text that a model can read, made from one that it cannot: trimmed, in lower case, or both;
 // undefined if none of these helps.
 function offered(source, text) {
   const isKnown = one =>
-    one &&
-    symbolsOf(source, one).every(symbol => source.symbols.includes(symbol))
-  return [text.trim(), text.toLowerCase(), text.trim().toLowerCase()].find(
-    isKnown
-  )
+    one && !idsOf(symbolsOf(source, one), source.symbols, 0).includes(-1)
+  const [trimmed, small] = [text.trim(), text.toLowerCase()]
+  return [trimmed, small, small.trim()].find(isKnown)
 }
 
 // position -> symbol, of those that are not in both vocabularies: a model that copies can write
 // them only from there.
 function copyable({source, target}, symbols) {
   const isOnBoth = symbol =>
-    source.symbols.includes(symbol) && target.symbols.includes(symbol)
+    [source, target].every(one => one.symbols.includes(symbol))
   return new Map(
     [...symbols.entries()].filter(([, symbol]) => !isOnBoth(symbol))
   )

@@ -66,11 +66,9 @@ class Trainer {
     const {race, news} = this
     const weights = race.learners.map(learner => learner.weights())
     postMessage({step: race.step, news, weights})
-    Object.assign(this, {
-      seen: false,
-      reported: performance.now(),
-      news: []
-    })
+    this.seen = false
+    this.reported = performance.now()
+    this.news = []
   }
 }
 

@@ -14,11 +14,10 @@ const SHARES = {
 }
 
 class Chart {
-  // Begin a chart of values from 0 to `most`. about: what it shows, for screen readers.
-  constructor(canvas, most, about) {
+  // Begin a chart of values from 0 to `most`.
+  constructor(canvas, most) {
     this.canvas = canvas
     this.most = most
-    this.about = about
     this.width = canvas.parentNode.clientWidth
     this.pen = new Pen(canvas, this.width, CHART.height)
     this.colours = [look.positive, look.negative, look.quiet]
@@ -42,8 +41,9 @@ class Chart {
   }
 
   // Draw curves, each [name, points], a point being [batch, value]. The caption and the screen
-  // reader's label get every name with its latest value, of so many digits after the point.
-  curves(curves, digits) {
+  // reader's label get every name with its latest value, of so many digits after the point. about:
+  // what the chart shows, for screen readers.
+  curves(curves, digits, about) {
     const lastBatch = Math.max(50, training.step)
     const captions = curves.map(([name, points], k) => {
       const latest = points.at(-1)?.[1].toFixed(digits)
@@ -57,7 +57,7 @@ class Chart {
       this.canvas.parentNode.querySelector("small"),
       captions.join("  ")
     )
-    this.canvas.ariaLabel = `${this.about}: ${captions.join(", ")}`
+    this.canvas.ariaLabel = `${about}: ${captions.join(", ")}`
   }
 
   // Draw the k-th curve through points [batch, value]; `lastBatch` is at the right edge.
@@ -95,14 +95,14 @@ function drawLosses(canvas) {
   const firstLosses = training.losses.map(([first]) => first ?? 0)
   const highest = 1.1 * Math.max(guess, ...firstLosses)
   const about = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
-  const chart = new Chart(canvas, highest, about)
+  const chart = new Chart(canvas, highest)
   const curves = data.models.map((model, k) => [
     nameBeside(model),
     [...training.losses[k].entries()]
   ])
   chart.mark(guess, guess.toFixed(1))
   chart.note(chart.width, chart.y(guess) - 7, "a guess")
-  chart.curves(curves, hasOneModel ? 3 : 1)
+  chart.curves(curves, hasOneModel ? 3 : 1, about)
 }
 
 // Draw the results of the exams on new strings. One model gets three curves: the letters that are
@@ -116,10 +116,9 @@ function drawExams(canvas) {
       training.exams.map(([batch, results]) => [batch, results[k][share]])
     ])
   )
-  const about = "right, of strings that are not trained on"
-  const chart = new Chart(canvas, 1, about)
+  const chart = new Chart(canvas, 1)
   chart.mark(1, "1")
-  chart.curves(curves, 2)
+  chart.curves(curves, 2, "right, of strings that are not trained on")
 }
 
 // Draw a bar for each length of training strings, or two for two models: the share that was right.
@@ -133,14 +132,14 @@ function drawLengths(canvas) {
   chart.mark(1, "1")
   for (let length = shortest; length <= longest; length++) {
     const x = CHART.left + (length - shortest) * room
-    const isNamed = room > 14 || length % 5 === 0
-    if (isNamed)
+    if (room > 14 || length % 5 === 0)
       chart.note(x + room / 2, CHART.height - 6, `${length}`, "center")
-    training.right.forEach((byLength, k) => {
+    for (const [k, byLength] of training.right.entries()) {
       const [right, all] = byLength.get(length) ?? [0, 1]
-      drawShare(chart, x + room * 0.1, room * 0.8, right / all, k)
-      descriptions.push(`length ${length}: ${(right / all).toFixed(2)}`)
-    })
+      const share = right / all
+      drawShare(chart, x + room * 0.1, room * 0.8, share, k)
+      descriptions.push(`length ${length}: ${share.toFixed(2)}`)
+    }
   }
   canvas.ariaLabel = `share of strings that are right, ${descriptions.join(", ")}`
 }

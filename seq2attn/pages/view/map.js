@@ -26,8 +26,33 @@ function mapLayout({columns, rows}, room, most) {
   const top = upright ? 14 + nameLength : size + 12
   const width = left + columns.length * cell + 3
   const height = top + rows.length * cell + 3
-  return {left, top, cell, size, upright, width, height}
+  return {
+    left,
+    top,
+    cell,
+    size,
+    upright,
+    width,
+    height
+  }
 }
+
+// Strokes in a cell, each from (x, y) to (X, Y), which are shares of its size: [x, y, X, Y]. From
+// (0, 0) to (1, 1) is the diagonal from the upper left corner to the lower right one.
+const STROKE = [[0.3, 0.7, 0.7, 0.3]]
+const CROSS = [
+  [0.25, 0.25, 0.75, 0.75],
+  [0.75, 0.25, 0.25, 0.75]
+]
+const HATCH = [
+  [0, 0.5, 0.5, 0],
+  [0, 1, 1, 0],
+  [0.5, 1, 1, 0.5]
+]
+const CENTRE = [
+  [0.5, 0, 0.5, 0.22],
+  [0.5, 0.78, 0.5, 1]
+]
 
 // Paints a map with a pen. What it shows, `map`, comes from `changedMap` in maps.js: {columns,
 // rows: symbols; weights[t][j]; chosen: [t, j] or null; centres[t]: positions of the window's
@@ -38,7 +63,7 @@ class MapPainter {
     Object.assign(this, {pen, map}, layout)
   }
 
-  // The upper left corner of a cell.
+  // The upper left corner of a cell; of (t + 0.5, j + 0.5), its middle.
   corner(t, j) {
     return [this.left + j * this.cell, this.top + t * this.cell]
   }
@@ -60,7 +85,7 @@ class MapPainter {
   // Write the source symbol above its column.
   column(symbol, j) {
     const {pen, size, top} = this
-    const x = this.left + (j + 0.5) * this.cell
+    const [x] = this.corner(0, j + 0.5)
     if (this.upright)
       pen.text(x, top - 7, symbol, size, look.text, "start", true)
     else pen.text(x, top - 5 - size / 2, symbol, size, look.text)
@@ -74,8 +99,8 @@ class MapPainter {
     const sign = this.map.different.get(t) ?? ""
     const colours = {"✓": look.good, "✗": look.bad, "≠": look.held}
     const colour = colours[sign] ?? look.text
-    const middle = this.top + (t + 0.5) * this.cell
-    this.pen.text(this.left - 8, middle, sign + symbol, size, colour, "end")
+    const [left, middle] = this.corner(t + 0.5, 0)
+    this.pen.text(left - 8, middle, sign + symbol, size, colour, "end")
   }
 
   // Paint a cell: its weight as a colour, or hatching outside the window; then what was done to it.
@@ -85,11 +110,8 @@ class MapPainter {
     const {map} = this
     if (map.outside(t, j)) this.hatch(t, j)
     else this.fill(t, j, map.weights[t][j])
-    if (map.banned(t, j)) {
-      this.strike(t, j, 0.25, 0.25, 0.75, 0.75, look.held)
-      this.strike(t, j, 0.75, 0.25, 0.25, 0.75, look.held)
-    }
-    if (map.masked(j)) this.strike(t, j, 0.3, 0.7, 0.7, 0.3, "#9aa6b1")
+    if (map.banned(t, j)) this.strike(t, j, CROSS, look.held)
+    if (map.masked(j)) this.strike(t, j, STROKE, "#9aa6b1")
     if (map.forced(t, j)) this.frame(t, j, 2, look.held, 3)
   }
 
@@ -97,38 +119,30 @@ class MapPainter {
   // the weight into it, such as ".83", if the user wants numbers: dark on light colours.
   fill(t, j, weight) {
     const {pen, cell} = this
-    const [x, y] = this.corner(t, j)
     const level = between(Math.round(255 * weight), 0, 255)
-    pen.fill(x, y, cell, cell, data.colours[level])
+    pen.fill(...this.corner(t, j), cell, cell, data.colours[level])
     if (!state.numbers) return
     const text = weight.toFixed(2).replace(/^0/, "")
     const colour = weight > 0.55 ? "#111" : "#fff"
     const size = Math.min(19, cell * 0.38)
-    pen.text(x + cell / 2, y + cell / 2, text, size, colour)
+    pen.text(...this.corner(t + 0.5, j + 0.5), text, size, colour)
   }
 
   hatch(t, j) {
     const {pen, cell} = this
     pen.fill(...this.corner(t, j), cell, cell, look.soft)
-    this.strike(t, j, 0, 0.5, 0.5, 0, look.line, 1.5)
-    this.strike(t, j, 0, 1, 1, 0, look.line, 1.5)
-    this.strike(t, j, 0.5, 1, 1, 0.5, look.line, 1.5)
+    this.strike(t, j, HATCH, look.line, 1.5)
   }
 
-  // Draw a line within cell (t, j). It goes from (x, y) to (toX, toY), which are shares of the
-  // cell's size: from (0, 0) to (1, 1) is the diagonal from the upper left corner to the lower
-  // right one.
-  strike(t, j, x, y, toX, toY, colour, thickness = 2) {
-    const {pen, cell} = this
-    const [left, top] = this.corner(t, j)
-    pen.line(
-      left + x * cell,
-      top + y * cell,
-      left + toX * cell,
-      top + toY * cell,
-      colour,
-      thickness
-    )
+  // Draw strokes, such as CROSS, within cell (t, j).
+  strike(t, j, strokes, colour, thickness = 2) {
+    for (const [x, y, toX, toY] of strokes) {
+      const [from, to] = [
+        this.corner(t + y, j + x),
+        this.corner(t + toY, j + toX)
+      ]
+      this.pen.line(...from, ...to, colour, thickness)
+    }
   }
 
   frame(t, j, inset, colour, thickness) {
@@ -146,11 +160,8 @@ class MapPainter {
     const last = columns.length - 0.5
     for (const centre of centres[t]) {
       if (centre <= -0.5 || centre >= last) continue
-      for (const top of [0, 0.78]) {
-        const bottom = top + 0.22
-        this.strike(t, centre, 0.5, top, 0.5, bottom, "#000", 6)
-        this.strike(t, centre, 0.5, top, 0.5, bottom, "#fff", 3)
-      }
+      this.strike(t, centre, CENTRE, "#000", 6)
+      this.strike(t, centre, CENTRE, "#fff", 3)
     }
   }
 

@@ -12,7 +12,6 @@ const sentences = (...parts) => parts.filter(Boolean).join(" ")
 // whole source) are the catalogue's names for having none.
 const isNamed = part =>
   Boolean(part) && part.name !== "none" && part.name !== "global"
-const signOf = number => (number < 0 ? "−" : "+")
 
 // "NAME: SUMMARY (FORMULA)." of a part, as the catalogue has it; "" if there is none.
 function described(part) {
@@ -32,11 +31,9 @@ function chain(sign, {text, numbers}, value) {
 // The name of a vector of products: "their products, sum 1.2 = .4 + .9 − .1", of many the first
 // four.
 function summed(products) {
-  const terms = products
-    .slice(0, 4)
-    .map(number => `${signOf(number)} ${short(Math.abs(number))}`)
-  if (products.length > 4) terms.push("+ …")
-  const sum = terms.join(" ").replace(/^\+ /, "")
+  const terms = products.slice(0, 4).map(short)
+  if (products.length > 4) terms.push("…")
+  const sum = terms.join(" + ").replaceAll("+ -", "− ").replace(/^-/, "− ")
   return `their products, sum ${exact(total(products))} = ${sum}`
 }
 
@@ -111,7 +108,7 @@ class BottleneckParts extends StepParts {
   // Explain the one vector that the decoder starts from: its first state.
   vector() {
     const {view} = this
-    const vector = stateNumbers(view.session().encoded.first)
+    const vector = stateNumbers(view.now.encoded.first)
     return {
       sum: `${view.count} symbols → ${vector.length} numbers`,
       why: `This model has no attention.
@@ -146,17 +143,16 @@ class AttentionParts extends StepParts {
   // they are not: then `encoderStates` is null, and key and value are only called k and v.
   explainMemory() {
     const {subscript} = this
-    const {encoded, model} = this.view.session()
+    const {model, now} = this.view
     const graph = model.graphs.prepare
     const isRecurrent = graph.at("states") !== undefined
     const name = isRecurrent ? "states" : "memory.values"
     const place = graph.at(name)
-    const values = encoded.again() // what every operation computed
+    const values = now.encoded.again() // what every operation computed
     this.prepared = new Explanation(graph, values, {
       [name]: () => formula(`h${subscript}`)
     })
-    const isKeyed =
-      isRecurrent || (place && this.prepared.reads("memory.keys", name))
+    const isKeyed = isRecurrent || this.prepared.reads("memory.keys", name)
     this.encoderStates = isKeyed ? values[place] : null
     this.keyFormula = this.memoryFormula("memory.keys", `k${subscript}`)
     this.valueFormula = this.memoryFormula("memory.values", `v${subscript}`)
@@ -175,9 +171,10 @@ class AttentionParts extends StepParts {
   // Find out how the numbers of this step are made: formulas for the score e of position j, for its
   // softmax p in terms of e, and for its weight α in terms of p. An `Explanation` goes back through
   // the operations of the graph `step` until values that have a name: the query s, the keys, and C,
-  // which is what a history keeps of the weights of past steps.
+  // which is what a history keeps of the weights of past steps. If the score reads C, and C is one
+  // number a position (isRow), `past` has these numbers, to be shown.
   explainStep() {
-    const graph = this.view.session().model.graphs.step
+    const graph = this.view.model.graphs.step
     const values = this.step.trace() // what every operation computed
     const past = values[graph.at("state.past")] // undefined without a history
     const isRow = past?.shape.length === 3 && past.shape[1] === 1 // (1, 1, S)
@@ -189,21 +186,13 @@ class AttentionParts extends StepParts {
     if (isRow) names["state.past"] = this.rowFormula("C")
     const explain = more =>
       new Explanation(graph, values, {...names, ...more})
-    const {cell, j} = this
     this.scores = explain({})
-    this.explainPast(past, isRow)
     const softmax = explain({scores: this.rowFormula("e")})
     const weights = explain({softmax: this.rowFormula("p")})
-    this.scoreFormula = this.scores.of("scores", cell)
-    this.softmaxFormula = softmax.of("softmax", cell)
-    this.weightFormula = weights.of("weights", j)
-  }
-
-  // Find out whether the score reads C, the tensor `past` that a history keeps of past weights. If
-  // it does, and C is one number a position (isRow), this.past has these numbers, to be shown.
-  explainPast(past, isRow) {
-    this.scoreReadsPast =
-      Boolean(past) && this.scores.reads("scores", "state.past")
+    this.scoreFormula = this.scores.of("scores", this.cell)
+    this.softmaxFormula = softmax.of("softmax", this.cell)
+    this.weightFormula = weights.of("weights", this.j)
+    this.scoreReadsPast = this.scores.reads("scores", "state.past")
     const isShown = isRow && this.scoreReadsPast && this.heads === 1
     this.past = isShown ? [...numbersOf(past)] : null
   }

@@ -8,13 +8,9 @@ class Pen {
   // than 1 on fine screens. Setting a canvas's size is slow even if nothing changes, so a canvas
   // that has the right size is only wiped.
   constructor(canvas, width, height, scale = devicePixelRatio) {
-    const pixelsWide = Math.ceil(width * scale)
-    const pixelsHigh = Math.ceil(height * scale)
     this.context = canvas.getContext("2d")
-    if (canvas.width !== pixelsWide || canvas.height !== pixelsHigh) {
-      canvas.width = pixelsWide
-      canvas.height = pixelsHigh
-    }
+    setIfChanged(canvas, "width", Math.ceil(width * scale))
+    setIfChanged(canvas, "height", Math.ceil(height * scale))
     // another scale may make the same number of pixels of another size
     canvas.style.width = `${width}px`
     canvas.style.height = `${height}px`

@@ -17,7 +17,7 @@ function buildStep(view) {
   view.find(".next").onclick = onMove(1)
   view.find(".play").onclick = togglePlay
   // name -> slot: what is made later has a higher one
-  const made = new Map(view.session().model.graphs.step.outputs)
+  const made = new Map(view.model.graphs.step.outputs)
   const newState = made.get("state.cell.0") // a Transformer has none
   const absent = [
     newState === undefined && "update",
@@ -155,14 +155,14 @@ function ranked(step) {
 function candidate(view, id, t, share, before) {
   const symbol = view.symbol(id)
   const number = share.toFixed(3)
-  const bar = make("i")
-  bar.style.setProperty("--size", `${100 * share}%`)
+  const bar = make("i", {style: `--size: ${100 * share}%`})
   const track = make("div", {className: "track"}, bar)
   if (before !== undefined) {
-    const title = `without your changes: ${before.toFixed(3)}`
-    const mark = make("u", {title})
-    mark.style.setProperty("--at", `min(calc(100% - 3px), ${100 * before}%)`)
-    track.append(mark)
+    const mark = {
+      title: `without your changes: ${before.toFixed(3)}`,
+      style: `--at: min(calc(100% - 3px), ${100 * before}%)`
+    }
+    track.append(make("u", mark))
   }
   const write = button(symbol, () => hold("write", t, id), {
     title: "write this symbol",

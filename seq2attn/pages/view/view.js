@@ -63,9 +63,9 @@ class View {
     const chosen = state.snapshots[this.number] // a link may name one that does not exist
     const number = chosen in snapshots ? chosen : snapshots.length - 1
     const {label, weights} = snapshots[number]
-    const model = new Model(this.spec, this.learnt ?? decode(weights))
-    this.untouchedSession = new Session(model)
-    this.changedSession = new Session(model)
+    this.model = new Model(this.spec, this.learnt ?? decode(weights))
+    this.untouchedSession = new Session(this.model)
+    this.changedSession = new Session(this.model)
     this.find(".snapshot input").value = number
     setText(this.find(".snapshot output"), label)
   }
@@ -77,17 +77,16 @@ class View {
   compute() {
     const {spec} = this
     const read = tokenise(spec, state.text, state.features)
-    const {ids, plain, bound, strange, problem, offer, count, copyable} = read
+    const {ids, plain, bound, strange, problem} = read
     const unknown = strange?.map(symbol =>
       symbol === " " ? "␣ (space)" : shownSymbol(symbol)
     )
-    this.offer = offer
-    this.problem = unknown ? `${problem} ${unknown.join(" ")}` : problem
+    Object.assign(this, {problem, offer: null, ...read})
+    if (unknown) this.problem = `${problem} ${unknown.join(" ")}`
     this.empty = !ids && !problem
     if (!ids) return
-    Object.assign(this, {ids, count, copyable})
     // plain: the ids without the end, and with -1 for symbols that the model does not know
-    this.right = rightAnswer(this.untouchedSession.model, plain)
+    this.right = rightAnswer(this.model, plain)
     this.before = this.untouchedSession.decode(ids, untouched, bound)
     const changes = {...state, padding: paddingOf(this)}
     this.now = isChanged(this)
@@ -129,17 +128,10 @@ class View {
     return !this.whyFixed && state.force.has(`${t},${j}`)
   }
 
-  // The session whose decoding is on the screen.
-  session() {
-    return this.now === this.before
-      ? this.untouchedSession
-      : this.changedSession
-  }
-
   // Draw the answer, the maps and the step. If the string cannot be read, the last answer stays,
   // paler, under the string that it belongs to.
   draw() {
-    const isStale = this.problem !== undefined || this.empty || !this.now
+    const isStale = Boolean(this.problem || this.empty || !this.now)
     this.root.classList.toggle("stale", isStale)
     if (!isStale) {
       const hasChanges = this.now !== this.before
