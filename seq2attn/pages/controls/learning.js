@@ -2,7 +2,7 @@
 
 // The batches of a stop: as many as the config trains, but at most 300, for which one can wait. A
 // config that counts epochs has no steps, and a page that trains nothing no such stop.
-const batches = () => Math.min(300, data.models[0].training?.steps || 300)
+const batches = () => Math.min(300, firstModel.training?.steps || 300)
 const percent = share => `${Math.round(100 * share)} %`
 
 // The results of the last exam, for each model.
@@ -85,7 +85,7 @@ const LEARNING_STOPS = [
     act: trainForStop,
     tell: ({attends}) => {
       const [{given, own, whole}] = latest()
-      const length = data.models[0].trained[1]
+      const length = firstModel.trained[1]
       return `Two effects. Of the letters, ${percent(given)} are right
       after the right ones, ${percent(own)} after its own: a wrong one
       misleads the next. And a string needs all its letters, the

@@ -66,7 +66,7 @@ function readForce(entries) {
 
 // Symbols that the user wrote, Map t -> id, from entries "t,id": ids that the models have.
 function readWritten(entries) {
-  const {length} = data.models[0].target.tokens
+  const {length} = firstModel.target.tokens
   return new Map(entries.map(numbersIn).filter(([, id]) => id < length))
 }
 

@@ -58,7 +58,7 @@ function drawControls() {
   by("unscaled").checked = isUnscaled()
   by("padding").value = paddingOf(shownModel())
   by("beside").checked = state.beside
-  by("mask").checked = masksPadding(data.models[0])
+  by("mask").checked = masksPadding(firstModel)
   by("reset").disabled = !isChanged()
   by("numbers").ariaPressed = state.numbers
 }
@@ -122,12 +122,11 @@ function drawChanges() {
 // link is in the middle of comes last, since it types and draws.
 function start() {
   by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
-  const [first] = data.models
   restore(location.hash.slice(1))
-  prepareHeader(first)
+  prepareHeader()
   prepareControls()
-  prepareText(first.source)
-  for (const [number, spec] of data.models.entries()) {
+  prepareText()
+  for (const [number, spec] of models.entries()) {
     const view = new View(spec, number)
     views.push(view)
     by("models").append(view.root)
@@ -136,7 +135,7 @@ function start() {
   listen()
   prepareTips()
   update()
-  if (first.training) prepareTraining()
+  if (firstModel.training) prepareTraining()
   showPlaying()
   const hasMouse = !matchMedia("(pointer: coarse)").matches
   if (hasMouse) by("text").select() // one can type at once; a phone would open its keyboard
@@ -144,8 +143,8 @@ function start() {
 }
 
 // Fill the head of the page: the facts about its model, if it has only one; two have their own.
-function prepareHeader(first) {
-  if (hasOneModel) by("about").replaceChildren(...describe(first))
+function prepareHeader() {
+  if (hasOneModel) by("about").replaceChildren(...describe(firstModel))
   else by("models").className = "two"
 }
 
@@ -153,22 +152,23 @@ function prepareHeader(first) {
 // "without √D" if a score is not divided by it; and the padding that a longer string brings, unless
 // the first model was trained without a mask, for which alone it matters.
 function prepareControls() {
-  const attends = data.models.some(model => model.attends)
+  const attends = models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
     labelOf(id).hidden = !attends
-  labelOf("unscaled").hidden = !data.models.every(dividesByRoot)
-  const {mask_padding: isMasked} = data.models[0]
+  labelOf("unscaled").hidden = !models.every(dividesByRoot)
+  const {mask_padding: isMasked} = firstModel
   labelOf("beside").hidden = !attends || isMasked
   if (!isMasked) setText(by("mask-name"), "mask now (trained without a mask)")
   if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
-  else if (data.models.some(model => model.force_reason))
+  else if (models.some(model => model.force_reason))
     setText(by("hint"), "Ban a position, or retype a symbol.")
 }
 
 // Fill the field for the string, and add buttons: for examples, "string" or "string TAB features";
 // and for all symbols, since a keyboard may lack some.
-function prepareText({features, symbols}) {
-  const examples = new Set(data.models.flatMap(model => model.examples))
+function prepareText() {
+  const {features, symbols} = firstModel.source
+  const examples = new Set(models.flatMap(model => model.examples))
   by("features-label").hidden = !features
   for (const example of examples) {
     const name = shownText(example).replace("␉", " ")
@@ -190,7 +190,7 @@ function type(text, features = "") {
 }
 
 function addSymbol(symbol) {
-  const {separator} = data.models[0].source
+  const {separator} = firstModel.source
   type((state.text && state.text + separator) + symbol, state.features)
 }
 
@@ -237,7 +237,6 @@ function listenToControls() {
       update()
     }
   }
-  const isUsual = checked => data.models[0].mask_padding === checked
   bind("unscaled", "temperature", ({checked}) =>
     checked ? unscaled(shownModel()) : 1
   )
@@ -252,7 +251,9 @@ function listenToControls() {
     state.padding = 0
     return checked
   })
-  bind("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
+  bind("mask", "mask", ({checked}) =>
+    checked === firstModel.mask_padding ? null : checked
+  )
   by("reset").onclick = undoAll
   by("share").onclick = share
   by("numbers").onclick = toggleNumbers

@@ -86,7 +86,7 @@ function judged(view) {
 
 // A string of so many symbols: the first example, repeated and cut off.
 function textOf(view, count) {
-  const word = Array.from(data.models[0].examples[0].split("\t")[0])
+  const word = Array.from(initial().text)
   const symbols = counted(count).map(k => word[k % word.length])
   return symbols.join(view.spec.source.separator)
 }

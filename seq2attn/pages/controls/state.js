@@ -7,7 +7,7 @@ const untouched = unchanged()
 // The state before the user does anything. Its fields are what a link keeps (link.js), but for
 // `part`.
 function initial() {
-  const [{examples, training: settings}] = data.models
+  const {examples, training: settings} = firstModel
   const [text, features = ""] = (examples[0] ?? "").split("\t")
   return {
     text, // the source string
@@ -15,7 +15,7 @@ function initial() {
     step: 0, // the chosen step
     position: null, // the chosen source position; null: the one with the largest weight
     numbers: false, // whether maps and bars show numbers
-    snapshots: data.models.map(({snapshots}) => snapshots.length - 1), // of each model, the last
+    snapshots: models.map(({snapshots}) => snapshots.length - 1), // of each model, the last
     part: null, // the part of a step that is highlighted
     tour: null, // the stop of the guided tour, from 0; null outside the tour
     rate: settings?.rate, // the learning rate of training
@@ -43,6 +43,6 @@ const masksPadding = spec => state.mask ?? spec.mask_padding
 
 // Whether a weight of one of the models can be set: those of hard_monotonic cannot.
 const canForce = () =>
-  data.models.some(model => model.attends && !model.force_reason)
+  models.some(model => model.attends && !model.force_reason)
 
 let look = colours()

@@ -53,7 +53,8 @@ function visit(number) {
 // start comes after that.
 function begin(stop) {
   undoAll()
-  type(...data.models[0].examples[0].split("\t"))
+  const {text, features} = initial()
+  type(text, features)
   stop?.start?.(shownModel())
 }
 

@@ -8,8 +8,8 @@ const RECENT = 0.9 // for the share by length: how much a batch counts against t
 const untrained = () => ({
   playing: false,
   step: 0, // batches so far
-  losses: data.models.map(() => []), // of each model, one a batch
-  right: data.models.map(() => new Map()),
+  losses: models.map(() => []), // of each model, one a batch
+  right: models.map(() => new Map()),
   exams: [] // [batch, results of each model] of the tests on new strings
 })
 const training = {worker: null, ...untrained()}
@@ -46,7 +46,7 @@ function resetTraining() {
   worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
   training.worker?.terminate()
   Object.assign(training, {worker, ...untrained()})
-  const specs = data.models.map(({snapshots, ...spec}) => spec)
+  const specs = models.map(({snapshots, ...spec}) => spec)
   tell("start", {specs})
   showTraining()
 }
@@ -143,7 +143,7 @@ function addBatch({lengths, losses, right, exams}) {
 // has only a share of the learning rate that is set: it is shown as "0.0010 → 0.0050".
 function showTraining() {
   const {step, playing: isOn} = training
-  const share = warmed(data.models[0].training, step)
+  const share = warmed(firstModel.training, step)
   const rate = state.rate.toPrecision(2)
   const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
   const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`

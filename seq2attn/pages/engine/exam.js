@@ -7,14 +7,12 @@ const EXAM = {strings: 24, batches: 8, every: 20}
 // The strings of the exam: the longest of some batches that the task's graph `draw` draws, since
 // long ones are the hard ones. [{source, target}], lists of ids without padding.
 function examStrings({draw}, random) {
-  const found = []
-  for (let n = 0; n < EXAM.batches; n++) {
+  const found = counted(EXAM.batches).flatMap(() => {
     const drawn = draw.run(randomInputs(draw.spec, random))
     const targets = unpadded(drawn.target, drawn.target_lengths)
     const sources = unpadded(drawn.source, drawn.source_lengths)
-    for (const [k, source] of sources.entries())
-      found.push({source, target: targets[k]})
-  }
+    return sources.map((source, k) => ({source, target: targets[k]}))
+  })
   found.sort((one, other) => other.source.length - one.source.length)
   return found.slice(0, EXAM.strings)
 }

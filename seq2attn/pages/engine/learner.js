@@ -19,14 +19,9 @@ const warmed = ({warmup}, step) => warmup[step] ?? 1
 // What a graph draws at random are inputs of it, `random.0` and so on. Returns a tensor of their
 // shape for each of them, drawn from the generator `random`.
 function randomInputs({inputs}, random) {
-  const draw = (_, k, numbers) => {
-    numbers[k] = random()
-  }
-  return mapValues(picked(inputs, "random."), shape => {
-    const drawn = tensor("float", shape)
-    drawn.data.forEach(draw)
-    return drawn
-  })
+  return mapValues(picked(inputs, "random."), shape =>
+    tensorOf("float", shape, random)
+  )
 }
 
 // One model in training.

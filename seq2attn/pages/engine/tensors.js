@@ -47,10 +47,10 @@ function filled(shape, value, type = "float") {
 
 // A tensor whose number k, counted row by row, is value(k).
 function tensorOf(type, shape, value) {
-  const numbers = Float64Array.from({length: product(shape)}, (_, j) =>
-    value(j)
-  )
-  return tensor(type, shape, numbers)
+  const result = tensor(type, shape)
+  const {data} = result
+  for (let k = 0; k < data.length; k++) data[k] = value(k)
+  return result
 }
 
 const singles = new Map() // number -> tensor

@@ -91,12 +91,12 @@ const nameBeside = ({name}) => (hasOneModel ? "" : name)
 // likely, ln(number of symbols): a model that has learned anything is below it. Of two models
 // small differences are luck, and not told.
 function drawLosses(canvas) {
-  const guess = Math.log(data.models[0].target.tokens.length)
+  const guess = Math.log(firstModel.target.tokens.length)
   const firstLosses = training.losses.map(([first]) => first ?? 0)
   const highest = 1.1 * Math.max(guess, ...firstLosses)
   const about = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
   const chart = new Chart(canvas, highest)
-  const curves = data.models.map((model, k) => [
+  const curves = models.map((model, k) => [
     nameBeside(model),
     [...training.losses[k].entries()]
   ])
@@ -110,7 +110,7 @@ function drawLosses(canvas) {
 // strings are drawn: six curves could not be told apart.
 function drawExams(canvas) {
   const shares = hasOneModel ? SHARES : {whole: " strings"}
-  const curves = data.models.flatMap((model, k) =>
+  const curves = models.flatMap((model, k) =>
     Object.entries(shares).map(([share, name]) => [
       nameBeside(model) + name,
       training.exams.map(([batch, results]) => [batch, results[k][share]])
@@ -125,7 +125,7 @@ function drawExams(canvas) {
 // A length that no batch has had yet counts as 0. Where bars are narrow, only every fifth length is
 // written below.
 function drawLengths(canvas) {
-  const [shortest, longest] = data.models[0].trained
+  const [shortest, longest] = firstModel.trained
   const chart = new Chart(canvas, 1)
   const room = (chart.width - CHART.left) / (longest - shortest + 1)
   const descriptions = []
@@ -148,7 +148,7 @@ function drawLengths(canvas) {
 // side by side in `room` pixels. The first model's is filled, the second's only has an outline.
 function drawShare(chart, left, room, share, k) {
   const {pen, colours} = chart
-  const width = room / data.models.length
+  const width = room / models.length
   const x = left + k * width
   const top = chart.y(share)
   const height = chart.y(0) - top

@@ -141,12 +141,9 @@ const chancesOf = ({logits}) => probabilities(logits.data)
 
 // The ids of the symbols that a step may write, the likeliest first. `choices` has -Infinity for
 // those that it may not, such as the start symbol.
-function ranked(step) {
-  const chances = chancesOf(step)
-  const allowed = [...chances.keys()].filter(
-    id => step.choices.data[id] > -Infinity
-  )
-  return allowed.sort((a, b) => chances[b] - chances[a])
+function ranked({choices: {data: logits}}) {
+  const allowed = [...logits.keys()].filter(id => logits[id] > -Infinity)
+  return allowed.sort((a, b) => logits[b] - logits[a])
 }
 
 // The elements for one of the likeliest symbols: a button that lets step t write it, its

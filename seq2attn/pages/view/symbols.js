@@ -2,7 +2,9 @@
 
 // {models, colours: of weights 0 to 1 in 256 levels, signs: {symbol: what is shown for it}}
 const data = readData(by("data"))
-const hasOneModel = data.models.length === 1 // otherwise the page compares two
+const {models} = data
+const [firstModel] = models
+const hasOneModel = models.length === 1 // otherwise the page compares two
 
 // Parse the models. If the text does not match its checksum, because the file was damaged, this
 // throws; the script stops, and the page keeps its sentence that it is damaged.
@@ -23,14 +25,12 @@ function checksum(text) {
   return (65536 * sums + sum).toString(16).padStart(8, "0")
 }
 
-const NAMES =
-  "card text quiet line soft held good bad positive negative".split(" ")
-
 // {name: colour} from the style sheet, light or dark, for what is drawn on a canvas.
 function colours() {
   const style = getComputedStyle(document.documentElement)
+  const names = "card text quiet line soft held good bad positive negative"
   const colour = name => [name, style.getPropertyValue(`--${name}`).trim()]
-  return Object.fromEntries(NAMES.map(colour))
+  return Object.fromEntries(names.split(" ").map(colour))
 }
 
 // A symbol so that it can be seen. An accent that would combine with what precedes it is put on a

@@ -1,21 +1,17 @@
 // Tips: what a term means, shown beside any element with a `data-tip` while the pointer is on it or
 // it has the keyboard's focus.
 
-const ABOUT = {
-  task: "What it was trained to do with strings.",
-  width: "D: the numbers in a state, and in a query.",
-  parameters: "The numbers that training moves.",
-  trained:
-    "In each step the weights move a little, after one batch of strings."
-}
-
 // The line of facts about a model, "task reverse · score scaled · …", as children for an element.
 // The name of a fact that has a tip is a button, because the keyboard reaches only those. On a page
 // of two models the run's name is left out: it is the heading.
 function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
-    ...ABOUT,
+    task: "What it was trained to do with strings.",
+    width: "D: the numbers in a state, and in a query.",
+    parameters: "The numbers that training moves.",
+    trained:
+      "In each step the weights move a little, after one batch of strings.",
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
   const facts = Object.entries(about).filter(

@@ -1,6 +1,5 @@
 // One model on the page: what it has decoded, and the elements that show it.
 
-const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
 const LONG = 22 // with more source positions than these a map takes the whole width
 
 class View {
@@ -11,7 +10,9 @@ class View {
     this.number = number
     this.attends = spec.attends
     // why the user cannot set weights, as a sentence; undefined if they can be set
-    this.whyFixed = spec.force_reason && cannotSet(spec.force_reason)
+    this.whyFixed =
+      spec.force_reason &&
+      `These weights cannot be set: ${plainly(spec.force_reason)}.`
     this.root = copyOf("model")
     this.find = selector => this.root.querySelector(selector)
     this.label = kind => this.find(`.label.${kind}`) // of the bars of a step
