@@ -64,9 +64,7 @@ const width = () => WIDTHS[by("width").value]
 const kind = () => by("numbers").value
 
 // The standard deviation of the numbers. A state of D numbers with the length L has about L / √D.
-function deviationOf(D) {
-  return kind() === "gru" ? UNTRAINED / Math.sqrt(D) : 1
-}
+const deviationOf = D => (kind() === "gru" ? UNTRAINED / Math.sqrt(D) : 1)
 
 // Draw the page from the chosen width and kind of numbers: two tables of the same keys, with scores
 // as they are and divided by √D. Once this kind is uncovered, medians of many draws follow, and

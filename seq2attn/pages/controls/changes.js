@@ -129,9 +129,8 @@ function mapKey(event) {
 // weights cannot be set, a message says why instead.
 function actOn(key, t, j) {
   const isDigit = /^[0-9]$/.test(key)
-  const isWeight = isDigit || key === "Enter"
   if (!isDigit && !Object.hasOwn(CELL_KEYS, key)) return false
-  if (isWeight && active.whyFixed) {
+  if ((isDigit || key === "Enter") && active.whyFixed) {
     toast(active.whyFixed)
     return true
   }

@@ -23,10 +23,15 @@ const rightLetters = ({right}, {steps}) =>
 // Write the right answer in place of the model's own.
 const forceRight = ({right}) => set({write: new Map(right.entries())})
 
+const forcing = {
+  of: without,
+  press: "Force the right letters",
+  act: forceRight
+}
 const LEARNING_STOPS = [
   {
     title: "Teacher forcing",
-    of: without,
+    ...forcing,
     guess: view => [rightText(view)[0], "what step 1 would write"],
     truth: view => rightText(view)[0],
     start: () => choose(1, null),
@@ -34,8 +39,6 @@ const LEARNING_STOPS = [
       before it has written; below is what step 2 reads. Be the
       teacher: force the right letters, ${rightText(view)}, on the
       model. What will step 2 read then?`,
-    press: "Force the right letters",
-    act: forceRight,
     tell: view => `Step 2 now reads ${rightText(view)[0]}, the right
       letter, whatever step 1 would have written: teacher forcing. In
       training all steps read the right letter before them; in use
@@ -101,7 +104,7 @@ const LEARNING_STOPS = [
   },
   {
     title: "Teacher forcing by hand",
-    of: without,
+    ...forcing,
     guess: () => ["more", "not more"],
     truth: view =>
       rightLetters(view, view.now) > rightLetters(view, view.before)
@@ -110,8 +113,6 @@ const LEARNING_STOPS = [
     ask: view => `${judged(view)} Force the right letters on it again:
       teacher forcing. Of the letters that it would write itself, will
       more be right?`,
-    press: "Force the right letters",
-    act: forceRight,
     tell: view => `After its own letters it wrote
       ${answerOf(view, view.before)}, with
       ${rightLetters(view, view.before)} of ${view.count} letters right.

@@ -156,7 +156,7 @@ function prepareControls() {
   for (const id of ["temperature", "padding", "mask"])
     labelOf(id).hidden = !attends
   labelOf("unscaled").hidden = !models.every(dividesByRoot)
-  const {mask_padding: isMasked} = firstModel
+  const isMasked = firstModel.mask_padding
   labelOf("beside").hidden = !attends || isMasked
   if (!isMasked) setText(by("mask-name"), "mask now (trained without a mask)")
   if (!attends) setText(by("hint"), "Retype a symbol of the answer.")

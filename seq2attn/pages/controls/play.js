@@ -19,11 +19,10 @@ function light(part) {
 function play() {
   const view = views.find(({attends, now}) => attends && now) ?? views[0]
   if (!view.now) return // no answer yet: a link had a text that the model cannot read
-  const {length} = view.now.steps
-  const first = state.step < length - 1 ? state.step : 0
-  const places = counted(view.parts.length - 1, 1)
-  const moments = counted(length - first, first).flatMap(t =>
-    places.map(place => [t, place])
+  const last = view.now.steps.length - 1
+  const first = state.step < last ? state.step : 0
+  const moments = counted(last + 1 - first, first).flatMap(t =>
+    counted(view.parts.length - 1, 1).map(place => [t, place])
   )
   const showNext = () => {
     if (!moments.length) return pause()

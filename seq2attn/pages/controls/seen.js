@@ -39,10 +39,7 @@ function chooseFirstWrong(view) {
 }
 
 // The first step that writes another symbol because of the user's changes; 0 if none does.
-function firstChanged({now, before}) {
-  const isOther = (step, t) => step.written !== before.steps[t]?.written
-  return Math.max(0, now.steps.findIndex(isOther))
-}
+const firstChanged = view => [...differences(view).keys()][0] ?? 0
 
 // A source position to which the user can move the attention of the first step: not the first
 // position, and another symbol than the step attends to by itself; 0 if there is none.

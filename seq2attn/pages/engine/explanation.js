@@ -253,8 +253,7 @@ class Explanation {
     if (!isLast || others.length) return undefined
     const width = shape.at(-1)
     const {text} = this.term(slot, counted(width, cells[0] * width))
-    const isModule = text === this.source(slot)
-    if (isModule) return undefined
+    if (text === this.source(slot)) return undefined
     const [before, after] = REDUCED[operation]
     return formula(before + text + after)
   }

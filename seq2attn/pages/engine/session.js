@@ -49,9 +49,9 @@ class Session {
 
   // Reads a source, with so much padding, into `this.encoded`: `first`, the first state of the
   // decoder, `graph`, that of a decoding step with the memory (what the encoder made of the source)
-  // already in it, and sizes. The same source again costs nothing; with another one, the steps and
-  // the changed graphs that were kept are of no more use. `again` runs `prepare` once more for
-  // explanations, which need the values of all its nodes.
+  // already in it, the padded tokens, and sizes. The same source again costs nothing; with another
+  // one, the steps and the changed graphs that were kept are of no more use. `again` runs `prepare`
+  // once more for explanations, which need the values of all its nodes.
   encode(ids, padding) {
     const key = `${ids.join()}+${padding}`
     if (this.encoded?.key === key) return
@@ -68,6 +68,7 @@ class Session {
     const prepared = prepare.run(inputs)
     this.encoded = {
       key,
+      tokens,
       width,
       length,
       first: picked(prepared, "state."),

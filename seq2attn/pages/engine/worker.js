@@ -6,7 +6,6 @@ const REPORT = 150 // milliseconds between two reports at least
 // has drawn the report before.
 class Trainer {
   constructor() {
-    this.settings = {} // {rate, mask, until}
     this.playing = false
     this.seen = true // whether the page has drawn the last report
     this.reported = 0

@@ -106,15 +106,6 @@ function tile(view, step, t, isEditable) {
   const isYours = isEditable && state.write.has(t)
   const sign = isEditable && !isYours ? view.differences.get(t) : undefined
   const [differenceClass, became] = DIFFERENCES[sign] ?? ["", ""]
-  const classes = {
-    chosen: isEditable && t === state.step,
-    unseen: isEditable && !isUncovered(t),
-    differs: sign,
-    [differenceClass]: differenceClass,
-    written: isYours,
-    special: step.written < UNKNOWN, // such as the end
-    wrong: isWrong
-  }
   const should = isWrong
     ? `, wrong; right is ${view.symbol(view.rightAt(t))}`
     : ""
@@ -122,7 +113,15 @@ function tile(view, step, t, isEditable) {
     disabled: !isEditable,
     title: isEditable ? `step ${t + 1}: click, then type another symbol` : "",
     ariaLabel: `step ${t + 1}: ${symbol}${became}${should}`,
-    className: classesOf(classes),
+    className: classesOf({
+      chosen: isEditable && t === state.step,
+      unseen: isEditable && !isUncovered(t),
+      differs: sign,
+      [differenceClass]: differenceClass,
+      written: isYours,
+      special: step.written < UNKNOWN, // such as the end
+      wrong: isWrong
+    }),
     onkeydown: event => tileKey(view, event, t)
   })
 }

@@ -95,16 +95,16 @@ function drawLines(bar, values, [lowest, highest]) {
 function drawSymbol(view, element, t, j) {
   const {map, sources} = view
   const isBanned = map.banned(t, j)
-  const classes = {
+  const names = classesOf({
     symbol: true,
     chosen: j === view.position(),
     banned: isBanned,
     centre: map.centres[t].map(Math.round).includes(j)
-  }
+  })
   const banned = isBanned ? ", banned" : ""
   const outside = map.outside(t, j) ? ", outside the window" : ""
   setText(element, sources[j])
-  setIfChanged(element, "className", classesOf(classes))
+  setIfChanged(element, "className", names)
   element.ariaLabel = `position ${j + 1}, ${sources[j]}${banned}${outside}`
 }
 

@@ -94,15 +94,19 @@ function drawLosses(canvas) {
   const guess = Math.log(firstModel.target.tokens.length)
   const firstLosses = training.losses.map(([first]) => first ?? 0)
   const highest = 1.1 * Math.max(guess, ...firstLosses)
-  const about = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
+  const level = guess.toFixed(1)
   const chart = new Chart(canvas, highest)
   const curves = models.map((model, k) => [
     nameBeside(model),
     [...training.losses[k].entries()]
   ])
-  chart.mark(guess, guess.toFixed(1))
+  chart.mark(guess, level)
   chart.note(chart.width, chart.y(guess) - 7, "a guess")
-  chart.curves(curves, hasOneModel ? 3 : 1, about)
+  chart.curves(
+    curves,
+    hasOneModel ? 3 : 1,
+    `loss, after ${training.step} batches; of a guess ${level}`
+  )
 }
 
 // Draw the results of the exams on new strings. One model gets three curves: the letters that are

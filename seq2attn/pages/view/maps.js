@@ -31,8 +31,9 @@ function drawMaps(view, isChanged) {
   const room = maps.clientWidth
   const untouched = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
-  const hasWindow = view.spec.parts.window?.radius
-  const legend = hasWindow ? "; ▨ outside the window, ¦ its centre" : ""
+  const legend = view.spec.parts.window?.radius
+    ? "; ▨ outside the window, ¦ its centre"
+    : ""
   untouched.hidden = !isChanged
   setText(view.find("figcaption span"), title + legend)
   view.map = changedMap(view)
@@ -136,11 +137,10 @@ function drawTools(view) {
   const [text, forceAll, banHere, banEverywhere, forgetIt, undo] =
     tools.children
   const isForced = view.isForced(t, j)
-  const isAllForced = isForced && state.force.get(cell) === 1
   const isWritten = t in view.now.steps
   tools.hidden = !isWritten
   if (isWritten) setText(text, cellText(view, t, j))
-  forceAll.ariaPressed = isAllForced
+  forceAll.ariaPressed = isForced && state.force.get(cell) === 1
   banHere.ariaPressed = state.ban.has(cell)
   banEverywhere.ariaPressed = state.ban.has(`${j}`)
   forgetIt.ariaPressed = state.forget.has(`${j}`)

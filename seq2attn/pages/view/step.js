@@ -54,11 +54,10 @@ function addRow(view, box) {
   }
 }
 
-// Draw the chosen step, or this model's last one if it has fewer steps: of two models on a page,
-// the other may write a longer answer.
+// Draw the step that is shown, part by part.
 function drawStep(view) {
   const {steps} = view.now
-  const t = Math.min(state.step, steps.length - 1)
+  const t = view.shownStep()
   // Read before anything is written: a width that is read after it makes the browser lay out anew.
   const room = Math.max(100, view.find(".parts").clientWidth - 20)
   drawHeading(view, steps, t)

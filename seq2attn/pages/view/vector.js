@@ -6,8 +6,7 @@ const BAR = 22 // the height of a bar's box in pixels
 // the upper half if it is positive, else the lower one.
 function paintVector(canvas, values, room) {
   const largest = Math.max(1e-9, ...values.map(Math.abs))
-  const {columns, width, height} = vectorLayout(values.length, room)
-  const rows = Math.ceil(values.length / columns)
+  const {rows, columns, width, height} = vectorLayout(values.length, room)
   const pen = new Pen(canvas, columns * width, rows * height)
   for (const [k, value] of values.entries()) {
     const x = (k % columns) * width
@@ -23,9 +22,9 @@ function paintVector(canvas, values, room) {
   }
 }
 
-// How `count` bars are arranged: how many in a row, and the size of a box in pixels. There are as
-// few rows as possible, all of one length but the last. With numbers below the bars a box has to be
-// wider and higher.
+// How `count` bars are arranged: in how many rows, how many in a row, and the size of a box in
+// pixels. There are as few rows as possible, all of one length but the last. With numbers below the
+// bars a box has to be wider and higher.
 function vectorLayout(count, room) {
   const narrowest = state.numbers ? 40 : 5
   const widest = Math.max(narrowest, 12)
@@ -33,5 +32,10 @@ function vectorLayout(count, room) {
   const rows = Math.ceil(count / fitting)
   const columns = Math.ceil(count / rows)
   const width = between(Math.floor(room / columns), narrowest, widest)
-  return {columns, width, height: BAR + (state.numbers ? 16 : 2)}
+  return {
+    rows,
+    columns,
+    width,
+    height: BAR + (state.numbers ? 16 : 2)
+  }
 }

@@ -93,8 +93,7 @@ class View {
     this.now = isChanged(this)
       ? this.changedSession.decode(ids, changes, bound)
       : this.before
-    const padding = new Array(this.now.width - ids.length).fill(spec.pad)
-    this.sources = [...ids, ...padding].map(id =>
+    this.sources = this.now.encoded.tokens.map(id =>
       shownSymbol(spec.source.tokens[id])
     )
     this.scale = this.attends ? this.scoreRange() : [0, 0]
@@ -142,8 +141,10 @@ class View {
       if (this.attends) drawMaps(this, hasChanges)
       drawStep(this)
     } else if (this.answered) {
-      const heading = `answer to ${shownText(this.answered)}`
-      setText(this.find(".answer h3"), heading)
+      setText(
+        this.find(".answer h3"),
+        `answer to ${shownText(this.answered)}`
+      )
     }
   }
 
@@ -170,9 +171,13 @@ class View {
   position() {
     if (state.position !== null)
       return Math.min(state.position, this.sources.length - 1)
-    if (!this.attends) return 0
-    const {steps} = this.now
-    return peak(steps[Math.min(state.step, steps.length - 1)].weights.data)
+    return this.attends ? strongest(this, this.shownStep()).j : 0
+  }
+
+  // The step that is shown: the chosen one, or this model's last if it has fewer steps; of two
+  // models on a page, the other may write a longer answer.
+  shownStep() {
+    return Math.min(state.step, this.now.steps.length - 1)
   }
 
   // Where the window of step t is, such as "3.5 ± 2" for the sign " ± ": its centre, with positions
