@@ -44,8 +44,10 @@ function testAnswers(view, texts, paddingFor = () => 0, mask = null) {
       const changes = {...unchanged(), padding, mask}
       const {steps, finished} = session.decode(ids, changes, bound)
       const withoutEnd = steps.map(step => step.written).slice(0, -1)
-      const right = rightAnswer(model, plain)
-      known.set(test, {written: finished ? withoutEnd : null, right})
+      known.set(test, {
+        written: finished ? withoutEnd : null,
+        right: rightAnswer(model, plain)
+      })
     }
     return known.get(test)
   })

@@ -10,8 +10,10 @@ const writing = ({now: {steps, finished}}) => counted(steps.length - finished)
 
 // The answer as a text, by default that with the user's changes.
 function answerOf(view, {steps} = view.now) {
-  const written = steps.filter(step => step.written !== view.spec.eos)
-  return written.map(step => view.wrote(step)).join("")
+  return steps
+    .filter(step => step.written !== view.spec.eos)
+    .map(step => view.wrote(step))
+    .join("")
 }
 
 // The source position that step t attends to most: {j, symbol, weight, shown: the weight as text};

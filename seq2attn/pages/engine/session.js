@@ -20,10 +20,9 @@ const integers = ids => tensorOf("int", [1, ids.length], j => ids[j])
 
 // The values whose names begin with `start`, such as all states of `state.`.
 function picked(values, start) {
-  const named = Object.entries(values).filter(([name]) =>
-    name.startsWith(start)
+  return Object.fromEntries(
+    Object.entries(values).filter(([name]) => name.startsWith(start))
   )
-  return Object.fromEntries(named)
 }
 
 // What a person can change in a decoding, before anything is.
@@ -93,10 +92,9 @@ class Session {
       below = tokens.map((_, j) => cat(outputsAt(j), 1))
       finals.push(...Object.values(lines.at(-1).last))
     }
-    const named = finals.map((state, k) => [`final.${k}`, state])
     return {
       states: unsqueeze(cat(below, 0), 0),
-      ...Object.fromEntries(named)
+      ...Object.fromEntries(finals.map((state, k) => [`final.${k}`, state]))
     }
   }
 

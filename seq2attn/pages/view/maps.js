@@ -107,8 +107,8 @@ function untouchedMap(view) {
 // Tell a screen reader the symbol that each step attends to most, of the steps that the tour does
 // not hide.
 function nameMap(view) {
-  const uncovered = [...view.now.steps.keys()].filter(isUncovered)
-  const heaviest = uncovered
+  const heaviest = [...view.now.steps.keys()]
+    .filter(isUncovered)
     .map(t => `${t + 1} ${strongest(view, t).symbol}`)
     .join(", ")
   const keys = "attention map: arrow keys choose step and position"

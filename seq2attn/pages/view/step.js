@@ -72,8 +72,7 @@ function drawStep(view) {
 // Write "step 2 of 6: reads h, writes e": a step reads the symbol that the step before wrote, the
 // first one the start symbol. The buttons to the neighbouring steps are disabled at the ends.
 function drawHeading(view, steps, t) {
-  const {target, sos} = view.spec
-  const start = `${shownSymbol(target.tokens[sos])} (start)`
+  const start = `${view.symbol(view.spec.sos)} (start)`
   const [number, read, written] = view.find(".heading h3").children
   setText(number, `step ${t + 1} of ${steps.length}`)
   setText(read, t ? view.wrote(steps[t - 1]) : start)

@@ -19,10 +19,9 @@ function describe({about, parts: {score}}) {
   )
   return facts.flatMap(([name, value], k) => {
     const tip = tips[name]
-    const separator = k ? " · " : ""
     const term = {className: "term", "data-tip": tip}
     return [
-      separator,
+      k ? " · " : "",
       tip ? button(name, undefined, term) : name,
       ` ${value}`
     ]

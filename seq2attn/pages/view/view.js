@@ -31,10 +31,10 @@ class View {
   // shows weights.)
   prepareHeading() {
     const {find, spec} = this
-    const colours = `linear-gradient(90deg, ${data.colours})`
     setText(find("h2"), spec.name)
     find(".about").replaceChildren(...describe(spec))
-    find("figcaption i").style.background = colours
+    find("figcaption i").style.background =
+      `linear-gradient(90deg, ${data.colours})`
     this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
       active = this
