@@ -88,8 +88,11 @@ function unscaled({now, sources}) {
 
 function isUnscaled() {
   const view = shownModel()
-  const isDivided = view.now && dividesByRoot(view.spec)
-  return isDivided && state.temperature === unscaled(view)
+  return (
+    view.now &&
+    dividesByRoot(view.spec) &&
+    state.temperature === unscaled(view)
+  )
 }
 
 // ---- keys ----

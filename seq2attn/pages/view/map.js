@@ -97,10 +97,14 @@ class MapPainter {
   row(symbol, t) {
     const {size} = this
     const sign = this.map.different.get(t) ?? ""
-    const colours = {"✓": look.good, "✗": look.bad, "≠": look.held}
-    const colour = colours[sign] ?? look.text
+    const colours = {
+      "": look.text,
+      "✓": look.good,
+      "✗": look.bad,
+      "≠": look.held
+    }
     const [left, middle] = this.corner(t + 0.5, 0)
-    this.pen.text(left - 8, middle, sign + symbol, size, colour, "end")
+    this.pen.text(left - 8, middle, sign + symbol, size, colours[sign], "end")
   }
 
   // Paint a cell: its weight as a colour, or hatching outside the window; then what was done to it.
@@ -129,8 +133,8 @@ class MapPainter {
   }
 
   hatch(t, j) {
-    const {pen, cell} = this
-    pen.fill(...this.corner(t, j), cell, cell, look.soft)
+    const {cell} = this
+    this.pen.fill(...this.corner(t, j), cell, cell, look.soft)
     this.strike(t, j, HATCH, look.line, 1.5)
   }
 
