@@ -418,6 +418,7 @@ RECENT = LOCAL.replace(
 COUNTING = LOCAL.replace(
     "A place and the window_size - 1 places before it", "window_size, counting itself"
 )
+CAUSAL = SELF.replace("apart > 99", "apart > 0")
 AROUND = LOCAL.replace(
     "the window_size - 1 places before it", "2 * window_size + 1 in all"
 ).replace("~((apart <= 0) & (-apart <= window))", "apart.abs() > window")
@@ -648,6 +649,8 @@ other-way || MASKED_WAYS || ~a_mask[:, :, None] || ~b_mask[:, None] || ~a_mask[.
 other-way || MASKED_WAYS || softmax(1).mT || softmax(2).mT || softmax(-2).mT
 top-open || SELECTED || -torch.inf || 0.0 || -1e4
 top-few || SELECTED || < kth || <= kth || < kth
+top-few || SELECTED || -1:] || :1] || 2:]
+axis || CAUSAL || softmax(-1) || softmax(1) || softmax(2)
 in-place || BIASED || attn_bias * 2 || attn_bias.mul_(2) || attn_bias * 2
 in-place || POSED || query = query + pos || query += pos || query = query + pos
 in-place || PAIRS || scores + attn_mask || scores + attn_mask.sub_(1) || scores + attn_mask

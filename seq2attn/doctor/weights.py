@@ -81,26 +81,13 @@ def _is_divided(subject: Subject, totals: Tensor) -> bool:
 
 def _cause(subject: Subject, weights: Tensor) -> str:
     """Return the code of the finding that says why weights (B, H, L, S), in a call without a mask,
-    are below 0 or do not sum to 1: `mask-after-softmax`, of a causal mask, say; `negative`; `axis`,
-    if the softmax ran over another axis than that of the keys; or `sums`, if no cause is found.
+    are below 0 or do not sum to 1: `axis`, if the softmax ran over another axis than that of the
+    keys; `mask-after-softmax`, of a causal mask, say; `negative`; or `sums`, if no cause is found.
     """
-    has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
-    # (L, S) keys without weight in all rows of the batch, all heads and several draws
-    never = (weights == 0).all(0).all(0)
-    for _ in range(DRAWS):
-        small = subject.run(subject.draw_small().unpadded).weights[0]
-        never &= (small == 0).all(0).all(0)
-    # a key without weight that yet changes the result has a part in the sum of the softmax
-    if has_softmax and (never & subject.seen).any():
-        return "mask-after-softmax"
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # by how much sums differ between rows of a head: where a layer mixes the weights of heads, rows
     # may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant
-    may_be_negative = has_softmax or _needs_no_softmax(subject)
-    if weights.min() < -TINY and spread > EXACT and not may_be_negative:
-        return "negative"
     # how far weights are from those of a softmax over other axes than the keys: over one of length
     # 1, all are 1; over others, sums over these are 1, and sums over the keys differ between rows
     others = [gap(weights, 1)]
@@ -110,7 +97,22 @@ def _cause(subject: Subject, weights: Tensor) -> str:
         is_map = axes == (2, 3) and not subject.output_indices
         if spread > EXACT and not is_map and all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
-    return "axis" if min(others) < EXACT else "sums"
+    if min(others) < EXACT:
+        return "axis"
+    has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
+    # (L, S) keys without weight in all rows of the batch, all heads and several draws
+    never = (weights == 0).all(0).all(0)
+    for _ in range(DRAWS):
+        small = subject.run(subject.draw_small().unpadded).weights[0]
+        never &= (small == 0).all(0).all(0)
+    # a key without weight that yet changes the result has a part in the sum of the softmax
+    if has_softmax and (never & subject.seen).any():
+        return "mask-after-softmax"
+    # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant
+    may_be_negative = has_softmax or _needs_no_softmax(subject)
+    if weights.min() < -TINY and spread > EXACT and not may_be_negative:
+        return "negative"
+    return "sums"
 
 
 def _needs_no_softmax(subject: Subject) -> bool:
@@ -271,8 +273,8 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
 
 def selected(subject: Subject) -> Found:
     """If the k keys with the largest scores of a query are chosen, these alone have weights: not
-    all keys that a row sees, as where the other scores become 0 (`top-open`), nor one less than k,
-    as where only scores above the k-th are kept (`top-few`).
+    all keys that a row sees, as where the other scores become 0 (`top-open`), nor fewer than k, as
+    where only scores above the k-th are kept (`top-few`).
     """
     kept, sees = subject.unmasked.watch.selected, subject.seen.sum(1)  # (L,)
     # k is 1 where only the largest score is wanted, or one query of self-attention is chosen, and 0
@@ -281,8 +283,8 @@ def selected(subject: Subject) -> Found:
         counts = (weights > 0).sum(-1)[..., sees > kept]  # (B, H, rows that see more than k keys)
         if counts.numel() and (counts == sees[sees > kept]).all():
             yield "top-open", kept
-        elif counts.numel() and (counts == kept - 1).all():
-            yield "top-few", kept, kept - 1
+        elif counts.numel() and counts.max() < kept:
+            yield "top-few", kept, int(counts.max())
 
 
 # ---- heads ----
