@@ -9,6 +9,7 @@ import pytest
 import torch
 from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, assert_close, make_batch, make_model
 from refusal import refused, refused_with
+from tables import table
 
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
@@ -63,16 +64,17 @@ def seen(model, *names):
 
 
 # rows that were worked out by hand: others' weights, set weights, result
-@pytest.mark.parametrize(
+@table(
     "weights, forced, expected",
-    [
-        ([0.5, 0.3, 0.2], {}, [0.5, 0.3, 0.2]),
-        ([0.5, 0.3, 0.2], {2: 0.6}, [0.25, 0.15, 0.6]),
-        ([0.5, 0.1, 0.1], {0: 0.5}, [0.5, 0.25, 0.25]),  # the others sum to what is left of 1
-        ([0.5, 0.3, 0.2], {0: 0.25, 1: 0.25}, [0.25, 0.25, 0.5]),
-        ([1.0, 0.0, 0.0], {0: 0.25}, [0.25, 0.0, 0.0]),  # nothing to scale
-        ([0.5, 0.3, 0.2], {0: 0.8, 1: 0.8}, [0.8, 0.8, 0.0]),  # nothing is left
-    ],
+    """
+[0.5, 0.3, 0.2] | {} | [0.5, 0.3, 0.2]
+[0.5, 0.3, 0.2] | {2: 0.6} | [0.25, 0.15, 0.6]
+[0.5, 0.1, 0.1] | {0: 0.5} | [0.5, 0.25, 0.25]  # the others sum to what is left of 1
+[0.5, 0.3, 0.2] | {0: 0.25, 1: 0.25} | [0.25, 0.25, 0.5]
+[1.0, 0.0, 0.0] | {0: 0.25} | [0.25, 0.0, 0.0]  # nothing to scale
+[0.5, 0.3, 0.2] | {0: 0.8, 1: 0.8} | [0.8, 0.8, 0.0]  # nothing is left
+""",
+    "weights forced expected",
 )
 def test_set_weights(weights, forced, expected):
     values = torch.tensor(

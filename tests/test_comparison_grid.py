@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from inline import ROOT
 from refusal import refusal, refused
+from tables import table
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
@@ -56,11 +56,10 @@ model.hidden=log:1..4:7 | [1, 2, 3, 4]
 """  # and its values: ranges are for whole numbers alone, `log:` for numbers
 
 
-@pytest.mark.parametrize("row", VARIED.strip().split("\n"))
-def test_values_are_read_as_yaml(base, row):
-    text, values = row.split(" | ")
+@table("text, values", VARIED, "values")
+def test_values_are_read_as_yaml(base, text, values):
     key = text.partition("=")[0]
-    assert experiment(base, vary=[text]).axes == {key: yaml.safe_load(values)}
+    assert experiment(base, vary=[text]).axes == {key: values}
 
 
 # ---- trials ----
@@ -152,18 +151,19 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
 GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 
 
-@pytest.mark.parametrize(
+@table(
     "baseline, expected",
-    [
-        ([], ["additive, hidden=8"] * 4),  # the first group
-        (["model.attention.score=dot"], ["dot, hidden=8", "dot, hidden=16"] * 2),
-        (["model.attention.score=bahdanau", "model.hidden=16"], ["additive, hidden=16"] * 4),
-    ],
+    """
+[] | ["additive, hidden=8", "additive, hidden=8"]  # the first group
+[model.attention.score=dot] | ["dot, hidden=8", "dot, hidden=16"]
+[model.attention.score=bahdanau, model.hidden=16] | ["additive, hidden=16", "additive, hidden=16"]
+""",
+    "baseline expected",
 )
 def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
     found = plan(base, vary=GRID, baseline=baseline)
     assert list(found.baselines) == list(groups_of(found))
-    assert list(found.baselines.values()) == expected
+    assert list(found.baselines.values()) == 2 * expected
 
 
 # ---- refusals ----

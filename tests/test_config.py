@@ -4,8 +4,8 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-import yaml
 from refusal import refusal, refused
+from tables import table
 
 from seq2attn.config import check_config, flat_values, load_config, place_of
 from seq2attn.config.schema import all_keys, parse_lengths
@@ -13,7 +13,6 @@ from seq2attn.errors import Problem, quoted
 from seq2attn.registry import Options
 
 WINDOW = "model.attention.window"
-LOCAL_M = {"name": "local_m", "radius": 3}
 
 
 def nested(dotted, value):
@@ -77,10 +76,8 @@ task.alphabet | "aa\\u0303" | "a\\u00e3"
 """  # a key, and as YAML a value and what it becomes
 
 
-@pytest.mark.parametrize("row", KEPT.strip().split("\n"))
-def test_values_are_normalised(row):
-    key, *values = row.split(" | ")
-    written, kept = map(yaml.safe_load, values)
+@table("key, written, kept", KEPT, "written kept")
+def test_values_are_normalised(key, written, kept):
     value = value_at(check_config(nested(key, written)), key)
     assert value == kept
     assert type(value) is type(kept)
@@ -176,9 +173,8 @@ def separate(overrides):
     return re.split(r" (?=[a-z_.]+=)", overrides)
 
 
-@pytest.mark.parametrize("row", WRONG.strip().split("\n"))
-def test_a_mistake_is_reported_under_the_key_to_change(row):
-    overrides, key, message = row.split(" | ")
+@table("overrides, key, message", WRONG)
+def test_a_mistake_is_reported_under_the_key_to_change(overrides, key, message):
     found = problems({}, *separate(overrides))
     assert list(found) == [key]
     begins, _, says = message.partition(" ... ")
@@ -214,9 +210,8 @@ model.architecture=transfomer model.heads=2 | model
 """  # overrides, and the keys with problems; warmup depends on steps, which are invalid
 
 
-@pytest.mark.parametrize("row", TOGETHER.strip().split("\n"))
-def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(row):
-    overrides, paths = row.split(" | ")
+@table("overrides, paths", TOGETHER)
+def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(overrides, paths):
     assert sorted(problems({}, *separate(overrides))) == paths.split()
 
 
@@ -249,19 +244,21 @@ def test_problems_have_the_place_where_they_are_written(tmp_path):
 # ---- overrides ----
 
 
-@pytest.mark.parametrize(
+@table(
     "overrides, key, expected",
-    [
-        ([" seed = 7 "], "seed", 7),
-        (["training.clip_norm="], "training.clip_norm", None),
-        (["evaluation.lengths=3-5"], "evaluation.lengths", [3, 4, 5]),
-        (['task.alphabet="ab "'], "task.alphabet", "ab "),
-        (["model={embedding: 4}"], "model.hidden", 96),
-        (["model.embedding=4"], "model.hidden", 64),
-        ("training.steps=500", "training.steps", 500),
-        ({"training.learning_rate": 1e-5, "seed": 3}, "training.learning_rate", 1e-5),
-        ({WINDOW: LOCAL_M}, WINDOW, LOCAL_M),
-    ],
+    """
+[" seed = 7 "] | seed | 7
+["training.clip_norm="] | training.clip_norm | null
+["evaluation.lengths=3-5"] | evaluation.lengths | [3, 4, 5]
+['task.alphabet="ab "'] | task.alphabet | "ab "
+["model={embedding: 4}"] | model.hidden | 96
+["model.embedding=4"] | model.hidden | 64
+training.steps=500 | training.steps | 500
+{training.learning_rate: 1.0e-5, seed: 3} | training.learning_rate | 1.0e-5
+{model.attention.window: {name: local_m, radius: 3}} | model.attention.window
+  | {name: local_m, radius: 3}
+""",
+    "overrides expected",
 )
 def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
     values = {"seed": 1, "model": {"hidden": 64}}
@@ -281,11 +278,10 @@ null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
 """  # the window of the file, overrides, what it becomes: a mapping replaces all of it
 
 
-@pytest.mark.parametrize("row", OF_A_PART.strip().split("\n"))
-def test_an_override_of_a_part_or_its_options(row):
-    written, overrides, part = row.split(" | ")
-    config = check_config(nested(WINDOW, yaml.safe_load(written)), separate(overrides))
-    assert value_at(config, WINDOW) == yaml.safe_load(part)
+@table("written, overrides, part", OF_A_PART, "written part")
+def test_an_override_of_a_part_or_its_options(written, overrides, part):
+    config = check_config(nested(WINDOW, written), separate(overrides))
+    assert value_at(config, WINDOW) == part
 
 
 INVALID = f"""
@@ -297,9 +293,8 @@ seed=!!str 3 | value:1: not plain YAML: found an alias, a tag
 """
 
 
-@pytest.mark.parametrize("row", INVALID.strip().split("\n"))
-def test_an_invalid_override_is_quoted(row):
-    override, message = row.split(" | ")
+@table("override, message", INVALID)
+def test_an_invalid_override_is_quoted(override, message):
     (problem,) = refusal(check_config, {"seed": 1}, [override]).problems
     assert problem.message.startswith(message)
     assert problem.where == f"--set {quoted(override)}"
@@ -307,30 +302,29 @@ def test_an_invalid_override_is_quoted(row):
 
 # ---- lengths ----
 
-ALLOWED = "; allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
 
-
-@pytest.mark.parametrize(
+@table(
     "lengths, expected",
-    [
-        ([7, "3", 5, 3], (3, 5, 7)),
-        (["3,", "5,", "7"], (3, 5, 7)),
-        ([" 3 - 4 , 6 "], (3, 4, 6)),
-        (100_000, (100_000,)),
-        ([], f"no length given{ALLOWED}"),
-        ([0], f"'0' is not a length{ALLOWED}"),
-        (["0-3"], "'0-3' is not a length"),
-        ([100_001], "'100001' is not a length"),
-        (["10-3"], "'10-3' is not a length"),
-        (["3,,5"], "'' is not a length"),
-        (["٣"], "'٣' is not a length"),
-        ([True], "True is not a length"),
-        ([[3]], "[3] is not a length"),
-    ],
+    """
+[7, "3", 5, 3] | [3, 5, 7]
+["3,", "5,", "7"] | [3, 5, 7]
+[" 3 - 4 , 6 "] | [3, 4, 6]
+100000 | [100000]
+[] | "no length given; allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
+[0] | "'0' is not a length; allowed: whole numbers from 1 to 100,000 and ranges of them such as"
+[0-3] | "'0-3' is not a length"
+[100001] | "'100001' is not a length"
+[10-3] | "'10-3' is not a length"
+["3,,5"] | "'' is not a length"
+["٣"] | "'٣' is not a length"
+[true] | True is not a length
+[[3]] | "[3] is not a length"
+""",
+    "lengths expected",
 )
 def test_lengths(lengths, expected):
-    if isinstance(expected, tuple):
-        assert parse_lengths(lengths) == expected
+    if isinstance(expected, list):
+        assert parse_lengths(lengths) == (*expected,)
         return
     assert str(refusal(parse_lengths, lengths)).startswith(expected)
 

@@ -1,7 +1,7 @@
 import functools
 import itertools
 
-import pytest
+from tables import table
 
 from seq2attn.results.answers import Edit, align
 
@@ -28,15 +28,16 @@ def test_an_alignment_reads_as_both_sequences_and_has_as_many_errors_as_the_dist
         assert Edit("", "") not in edits
 
 
-@pytest.mark.parametrize(
+@table(
     "one, other, written",
-    [
-        ("kitten", "sitting", "k>s i t t e>i n >g"),
-        ("saturday", "sunday", "s a> t> u r>n d a y"),
-        ("aa", "a", "a> a"),  # a tie: from the end, the match comes first
-        ("ab", "ba", "a>b b>a"),  # a tie: two substitutions, not a deletion and an insertion
-        ("", "x", ">x"),
-    ],
+    """
+kitten | sitting | k>s i t t e>i n >g
+saturday | sunday | s a> t> u r>n d a y
+aa | a | a> a  # a tie: from the end, the match comes first
+ab | ba | a>b b>a  # a tie: two substitutions, not a deletion and an insertion
+'' | x | >x
+""",
+    "one",
 )
 def test_alignments_as_text(one, other, written):
     assert " ".join(map(str, align(one, other))) == written

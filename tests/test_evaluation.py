@@ -9,6 +9,7 @@ import torch
 from measured import places
 from models import CPU, assert_close, make_config
 from refusal import refused
+from tables import table
 
 from seq2attn.build import build_model, build_task
 from seq2attn.data.tasks import Task
@@ -297,19 +298,30 @@ def read_as(kind, value):
     return parse(kind, json.dumps(value).encode(), Path("record.json"))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"value": wrong} for wrong in (None, "high", 1.5, -0.1, 0.5)),  # .5 is below the low end
-        *({"low": 1.1}, {"high": 0.9}, {"length": "x"}, {"length": 0}, {"samples": 0}),
-        *({"family": "f"}, {"metric": "m"}, {"trained": 1}),
-    ],
+@table(
+    "key, value",
+    """
+value | null
+value | high
+value | 1.5
+value | -0.1
+value | 0.5  # below the low end
+low | 1.1
+high | 0.9
+length | x
+length | 0
+samples | 0
+family | f
+metric | m
+trained | 1
+""",
+    "value",
 )
-def test_a_record_that_is_not_an_evaluation_is_refused(change):
+def test_a_record_that_is_not_an_evaluation_is_refused(key, value):
     found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
     record = found.to_json("a")
     assert read_as(Evaluation, record) == found
-    rows = [*record["rows"][1:], {**record["rows"][0], **change}]
+    rows = [*record["rows"][1:], {**record["rows"][0], key: value}]
     for damaged in ({**record, "rows": rows}, {**record, "rows": []}):
         with refused(r"^record.json: not a valid record: "):
             read_as(Evaluation, damaged)

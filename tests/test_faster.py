@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import as_batch, is_real, make_batch, make_cell_free_model, make_model
+from tables import table
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
@@ -94,18 +95,19 @@ def test_further_settings(options):
     assert_faster_form_agrees(make_model(**{"score": "general", **options}))
 
 
-@pytest.mark.parametrize(
+@table(
     "options, reads, decodes",
-    [
-        ({"window": "local_m"}, True, False),
-        ({"score": "cosine", "arrangement": "luong"}, True, False),
-        ({"layers": 2, "dropout": 0.3, "bidirectional": True}, True, False),
-        ({"layers": 3, "dropout": 0.3}, True, False),  # whose masks are drawn in the same order
-        ({"score": "none", "arrangement": "feeding", "initial_state": "last"}, True, False),
-        ({"arrangement": "pointer"}, True, False),
-        ({"arrangement": "hard_monotonic"}, True, False),
-        ({"cell": "lstm", "initial_state": "last"}, False, False),
-    ],
+    """
+{window: local_m} | true | false
+{score: cosine, arrangement: luong} | true | false
+{layers: 2, dropout: 0.3, bidirectional: true} | true | false
+{layers: 3, dropout: 0.3} | true | false  # whose masks are drawn in the same order
+{score: none, arrangement: feeding, initial_state: last} | true | false
+{arrangement: pointer} | true | false
+{arrangement: hard_monotonic} | true | false
+{cell: lstm, initial_state: last} | false | false
+""",
+    "options reads decodes",
 )
 def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
     assert_faster_form_agrees(

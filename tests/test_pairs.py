@@ -9,6 +9,7 @@ import pytest
 import torch
 from models import assert_close, make_config
 from refusal import refusal, refused
+from tables import table
 from test_attention_changes import changed
 from test_dates import drawn
 
@@ -48,16 +49,19 @@ def make(tmp_path, train=TRAIN, dev="ba\ty x\n", **options):
 # ---- reading ----
 
 
-@pytest.mark.parametrize(
+@table(
     "content, encoding",
-    [
-        *((f"ab\tx y\nb\ty{end}", "utf-8") for end in ("", "\n", "\n\n", "\n \t\r\n")),
-        ("ab\tx y\r\nb\ty\r\n", "utf-8"),
-        ("\nab\tx y\n\n \t\nb\ty\n", "utf-8"),  # blank lines between paradigms
-        ("ab\tx y\nb\ty\n", "utf-8-sig"),
-        ("ab\tx y\r\nb\ty\r\n", "utf-16"),
-    ],
-    ids=ascii,
+    r"""
+"ab\tx y\nb\ty" | utf-8
+"ab\tx y\nb\ty\n" | utf-8
+"ab\tx y\nb\ty\n\n" | utf-8
+"ab\tx y\nb\ty\n \t\r\n" | utf-8
+"ab\tx y\r\nb\ty\r\n" | utf-8
+"\nab\tx y\n\n \t\nb\ty\n" | utf-8  # blank lines between paradigms
+"ab\tx y\nb\ty\n" | utf-8-sig
+"ab\tx y\r\nb\ty\r\n" | utf-16
+""",
+    "content",
 )
 def test_line_ends_byte_order_marks_and_blank_lines_are_understood(tmp_path, content, encoding):
     content = content.encode(encoding)
@@ -85,66 +89,53 @@ def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     "content, options, pairs",
-    [
-        (
-            "a\t/x/, /y z/, /x/\n",
-            {"target_alternatives": ", ", "target_quotes": "/"},
-            [("a", "x"), ("a", "y z")],
-        ),
-        ("a\t[x]~[ y ]\n", {"target_alternatives": "~", "target_quotes": "[]"}, "ax ay"),
-        (" a \tx \n", {}, "ax"),
-        ("a\tx, y,x\n", {"target_alternatives": ","}, "ax ay"),  # x is one answer
-        ("a\t/x/, / x /\n", {"target_alternatives": ",", "target_quotes": "/"}, "ax"),
-        ("walk\tx\tV; PST\n", {"features_column": 3}, [("walk\tV;PST", "x")]),
-        ("w\tx\tV|PST\n", {"features_column": 3}, [("w\tV;PST", "x")]),
-        ("IPA\tno\tword\nx\t1\ta\n", {"source_column": "word", "target_column": "IPA"}, "ax"),
-        (
-            "no,word,ipa,note\n1,a,x,\n",
-            {"delimiter": ",", "source_column": "word", "target_column": 3},
-            "ax",
-        ),
-        ("a,b,c\na,x,1\n", {"delimiter": ",", "header": True}, "ax"),  # three columns, as named
-        ('a,"x\n', {"delimiter": ",", "quotation": False}, [("a", '"x')]),
-        ('"a"\t"\n', {}, [('"a"', '"')]),
-        ("# c\nword,ipa\na,x\n", {"delimiter": ",", "header": True, "comment": "#"}, "ax"),
-        (
-            "walked\tV;PST\twalk\tnote\n",
-            {"source_column": 3, "target_column": 1, "features_column": 2, "columns": 4},
-            [("walk\tV;PST", "walked")],
-        ),
-        ('"a"\t"x y"\n', {"quotation": True}, [("a", "x y")]),
-        ("a\tx\nb\n\ufeffc\tz\nd\ty\ufeffz\n", {"skip_bad": 2}, "ax cz"),  # joined files
-    ],
-    ids=ascii,
+    r"""
+"a\t/x/, /y z/, /x/\n" | {target_alternatives: ', ', target_quotes: /} | [[a, x], [a, y z]]
+"a\t[x]~[ y ]\n" | {target_alternatives: '~', target_quotes: '[]'} | [[a, x], [a, y]]
+" a \tx \n" | {} | [[a, x]]
+"a\tx, y,x\n" | {target_alternatives: ','} | [[a, x], [a, y]]  # x is one answer
+"a\t/x/, / x /\n" | {target_alternatives: ',', target_quotes: /} | [[a, x]]
+"walk\tx\tV; PST\n" | {features_column: 3} | [["walk\tV;PST", x]]
+"w\tx\tV|PST\n" | {features_column: 3} | [["w\tV;PST", x]]
+"IPA\tno\tword\nx\t1\ta\n" | {source_column: word, target_column: IPA} | [[a, x]]
+"no,word,ipa,note\n1,a,x,\n" | {delimiter: ',', source_column: word, target_column: 3} | [[a, x]]
+"a,b,c\na,x,1\n" | {delimiter: ',', header: true} | [[a, x]]  # three columns, as named
+"a,\"x\n" | {delimiter: ',', quotation: false} | [[a, '"x']]
+"\"a\"\t\"\n" | {} | [['"a"', '"']]
+"# c\nword,ipa\na,x\n" | {delimiter: ',', header: true, comment: '#'} | [[a, x]]
+"walked\tV;PST\twalk\tnote\n"
+  | {source_column: 3, target_column: 1, features_column: 2, columns: 4}
+  | [["walk\tV;PST", walked]]
+"\"a\"\t\"x y\"\n" | {quotation: true} | [[a, x y]]
+"a\tx\nb\n\ufeffc\tz\nd\ty\ufeffz\n" | {skip_bad: 2} | [[a, x], [c, z]]  # joined files
+""",
+    "content options pairs",
 )
 def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
     file = load_pairs(written(tmp_path / "a.tsv", content), Format(**options))
-    assert file.pairs == tuple(map(tuple, pairs.split() if isinstance(pairs, str) else pairs))
+    assert [*map(list, file.pairs)] == pairs
 
 
-@pytest.mark.parametrize(
+@table(
     "content, options, says",
-    [
-        ("a\tx\n", {"target_quotes": "/"}, "line 1: an answer is not between / and /: 'a\\tx'"),
-        ("a\t/x/, y\n", {"target_alternatives": ",", "target_quotes": "/"}, "not between / and /"),
-        ("a\tx,\n", {"target_alternatives": ","}, "line 1: the target (column 2) is empty"),
-        ("a\ty\ufeffz\n", {}, "line 1: it contains '\\ufeff'"),
-        (
-            "WORD\tIPA\na\tx\n",
-            {"source_column": "word"},
-            "task.source_column: 'word' names 0 columns; the header has 'WORD', 'IPA'",
-        ),
-        ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names 2 columns; the header has"),
-        ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),
-        ("x\ty\na\tx\n", {"source_column": "y"}, "one column is used twice: source, target"),
-        ("b\nc\n", {"skip_bad": 2}, "2 of 2 lines cannot be read"),
-        ('b,y\n"ab,x\n', {"delimiter": ","}, "unmatched quotation marks: '\"ab,x'"),
-        ("b,y\na\tb,x\n", {"delimiter": ","}, "it contains '\\t'"),
-        ('"a"\t"x\ty"\n', {"quotation": True}, "it contains '\\t'"),
-    ],
-    ids=ascii,
+    r"""
+"a\tx\n" | {target_quotes: /} | "line 1: an answer is not between / and /: 'a\\tx'"
+"a\t/x/, y\n" | {target_alternatives: ',', target_quotes: /} | not between / and /
+"a\tx,\n" | {target_alternatives: ','} | "line 1: the target (column 2) is empty"
+"a\ty\ufeffz\n" | {} | "line 1: it contains '\\ufeff'"
+"WORD\tIPA\na\tx\n" | {source_column: word}
+  | "task.source_column: 'word' names 0 columns; the header has 'WORD', 'IPA'"
+"x\tx\na\tx\n" | {target_column: x} | "'x' names 2 columns; the header has"
+"a\tx\nb\nc\n" | {skip_bad: 1} | "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"
+"x\ty\na\tx\n" | {source_column: y} | "one column is used twice: source, target"
+"b\nc\n" | {skip_bad: 2} | 2 of 2 lines cannot be read
+"b,y\n\"ab,x\n" | {delimiter: ','} | "unmatched quotation marks: '\"ab,x'"
+"b,y\na\tb,x\n" | {delimiter: ','} | "it contains '\\t'"
+"\"a\"\t\"x\ty\"\n" | {quotation: true} | "it contains '\\t'"
+""",
+    "content options says",
 )
 def test_what_a_cell_may_not_hold(tmp_path, content, options, says):
     assert says in unreadable(tmp_path, content, **options)
@@ -169,23 +160,25 @@ def test_texts_are_normalised(tmp_path):
     assert task.target_vocabulary.symbols == ("e", "y", "\u0301")
 
 
-@pytest.mark.parametrize(
+@table(
     "line, says",
-    [
-        (b"abc", "columns: found 1, expected 2"),
-        (b"a\tb\tc", "columns: found 3, expected 2"),
-        (b"\tb", "the source (column 1) is empty, or has an empty part: '\\tb'"),
-        (b"a\t ", "the target (column 2) is empty"),
-        (b"a\tx\0y", "it contains '\\x00': 'a\\tx\\x00y'"),
-        (b"a\tx\ry", "it contains '\\r'"),
-        ("é\tx".encode("latin-1"), "not UTF-8 text; save it as UTF-8: '\\udce9\\tx'"),
-        (b"a\tx  y", "the target (column 2) is empty, or has an empty part"),
-    ],
-    ids=lambda value: ascii(value)[:30],
+    r"""
+abc | columns: found 1, expected 2
+"a\tb\tc" | columns: found 3, expected 2
+"\tb" | the source (column 1) is empty, or has an empty part: '\tb'
+"a\t " | the target (column 2) is empty
+"a\tx\0y" | it contains '\x00': 'a\tx\x00y'
+"a\tx\ry" | it contains '\r'
+"\xE9\tx" | not UTF-8 text; save it as UTF-8: '\udce9\tx'
+"a\tx  y" | the target (column 2) is empty, or has an empty part
+""",
+    "line",
 )
 def test_a_malformed_line_is_named(tmp_path, line, says):
     longest = b"a\t" + b"x" * 9_998
-    message = unreadable(tmp_path, longest + b"\n" + line + b"\nc\td\n", target_separator=" ")
+    message = unreadable(
+        tmp_path, longest + b"\n" + line.encode("latin-1") + b"\nc\td\n", target_separator=" "
+    )
     assert "1 of 3 lines cannot be read\n  line 2: " + says in message
     assert len(message) < 400
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from PIL import Image
 from refusal import refusal
 from rich.console import Console
+from tables import table
 
 from seq2attn.display.signs import score_colour, weight_colour
 from seq2attn.plotting.attention import (
@@ -149,18 +150,15 @@ def test_a_strip_has_a_line_a_string_and_a_column_a_step():
     assert len({round(panel.get_position().y1, 6) for panel in found[:3]}) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "weights, largest, chosen",
-    [
-        (
-            (0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9),
-            3,
-            [0, 5, 8],
-        ),  # half of the change is at 0.7
-        ((0.5, 0.5, 0.5, 0.5), 3, [0, 1, 3]),  # nothing changes
-        ((0.5, 0.6, 0.7), 5, [0, 1, 2]),
-        ((0.5, 0.6, 0.7), 1, [2]),
-    ],
+    """
+[0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9] | 3 | [0, 5, 8]  # half of the change is at 0.7
+[0.5, 0.5, 0.5, 0.5] | 3 | [0, 1, 3]  # nothing changes
+[0.5, 0.6, 0.7] | 5 | [0, 1, 2]
+[0.5, 0.6, 0.7] | 1 | [2]
+""",
+    "weights largest chosen",
 )
 def test_steps_are_chosen_by_how_much_attention_changes(weights, largest, chosen):
     maps = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT
+from tables import table
 
 import seq2attn
 from seq2attn.model.histories import AttentionStep
@@ -287,15 +288,16 @@ def test_an_exception_of_a_constructor_is_told_with_its_line(cli, tmp_path):
     assert done.code == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "old, new, message",
-    [
-        ("[batch.decoder_output != 0]", "", "outputs where batch.decoder_output is 0 (<pad>)"),
-        (".clamp(min=1e-9)", "", "forward returned nan"),
-        ("decoded.weights\n", "decoded.weights.detach()\n", "the loss has no gradient"),
-        (".mean()", ".mean(0, True)", "forward returned tensor(["),
-        ("needs_attention = True", "", "'NoneType' object has no attribute 'clamp'"),
-    ],
+    r"""
+'[batch.decoder_output != 0]' | '' | outputs where batch.decoder_output is 0 (<pad>)
+.clamp(min=1e-9) | '' | forward returned nan
+"decoded.weights\n" | "decoded.weights.detach()\n" | the loss has no gradient
+.mean() | .mean(0, True) | forward returned tensor([
+needs_attention = True | '' | 'NoneType' object has no attribute 'clamp'
+""",
+    "old new",
 )
 def test_a_broken_loss_is_named(cli, tmp_path, old, new, message):
     (tmp_path / "sharp.py").write_text(FILES["sharp.py"].replace(old, new, 1))

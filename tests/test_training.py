@@ -13,6 +13,7 @@ from inline import HANDLERS
 from models import CPU
 from outcomes import accumulated, events, metrics, same_outcome, weights
 from refusal import refused
+from tables import table
 
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
@@ -178,16 +179,18 @@ def test_attention_maps_are_recorded(often_watched):
     assert len({tuple(one["source"] for one in line["maps"]) for line in lines}) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "steps, count, taken",
-    [
-        (1200, 20, [0, 1, 2, 4, 8, 16, 32, *range(60, 1201, 60)]),
-        (95, 10, [0, 1, 2, 4, 8, *range(10, 91, 10), 95]),
-        (64, 4, [0, 1, 2, 4, 8, 16, 32, 48, 64]),
-        (3, 20, [0, 1, 2, 3]),
-        (1000, 1, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]),
-        (100, 0, []),
-    ],
+    """
+1200 | 20 | [0, 1, 2, 4, 8, 16, 32, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 660, 720, 780,
+  840, 900, 960, 1020, 1080, 1140, 1200]
+95 | 10 | [0, 1, 2, 4, 8, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95]
+64 | 4 | [0, 1, 2, 4, 8, 16, 32, 48, 64]
+3 | 20 | [0, 1, 2, 3]
+1000 | 1 | [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
+100 | 0 | []
+""",
+    "steps count taken",
 )
 def test_snapshots_are_early_and_then_evenly_spaced(steps, count, taken):
     assert sorted(snapshot_steps(steps, count)) == taken
@@ -375,18 +378,17 @@ def scripted(monkeypatch, script):
 THRICE = "training.steps=3 training.evaluate_every=1 training.snapshots=0"
 
 
-@pytest.mark.parametrize(
+@table(
     "script, best",
-    [
-        ([([0.5, 0.5], 0.5), ([0.4, 0.9], 0.9), ([0.3, 0.9], 0.9)], 1),  # the worst length decides
-        ([([0.5, 0.5], 0.9), ([0.5, 0.6], 0.1), ([0.5, 0.5], 0.9)], 2),  # then the mean
-        ([([0.0, 0.0], 0.2), ([0.0, 0.0], 0.3), ([0.0, 0.0], 0.1)], 2),  # then teacher forcing
-        ([([0.5, 0.5], 0.5), ([0.5, 0.5], 0.5), ([0.4, 0.5], 0.5)], 2),  # of equals the later one
-        (
-            [([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)],
-            1,
-        ),  # 4 is untrained
-    ],
+    """
+[[[0.5, 0.5], 0.5], [[0.4, 0.9], 0.9], [[0.3, 0.9], 0.9]] | 1  # the worst length decides
+[[[0.5, 0.5], 0.9], [[0.5, 0.6], 0.1], [[0.5, 0.5], 0.9]] | 2  # then the mean
+[[[0.0, 0.0], 0.2], [[0.0, 0.0], 0.3], [[0.0, 0.0], 0.1]] | 2  # then teacher forcing
+[[[0.5, 0.5], 0.5], [[0.5, 0.5], 0.5], [[0.4, 0.5], 0.5]] | 2  # of equals the later one
+[[[0.5, 0.5, 0.5, 0.0], 0.5], [[0.4, 0.4, 0.4, 1.0], 0.5], [[0.1, 0.1, 0.1, 1.0], 0.5]]
+  | 1  # 4 is untrained
+""",
+    "script best",
 )
 def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, script, best):
     scripted(monkeypatch, script)
@@ -398,13 +400,14 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
 
 
-@pytest.mark.parametrize(
+@table(
     "exact, stopped",
-    [
-        ([0.9, 0.9, 0.9], 2),
-        ([0.9, 1.0, 0.89], 3),
-        ([1.0, 1.0, 1.0, 0.0], 2),  # length 4 does not occur in training
-    ],
+    """
+[0.9, 0.9, 0.9] | 2
+[0.9, 1.0, 0.89] | 3
+[1.0, 1.0, 1.0, 0.0] | 2  # length 4 does not occur in training
+""",
+    "exact stopped",
 )
 def test_training_stops_when_every_trained_length_is_at_the_target(
     tmp_path, monkeypatch, exact, stopped
