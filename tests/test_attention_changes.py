@@ -247,45 +247,46 @@ def test_padding_changes_the_answer_only_where_it_is_not_masked():
 FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found "
 
 
+@table(
+    "key, value, message",
+    """
+ban | 2 | ban must be positions, or (step, position), such as
+ban | "2" | ban must be positions, or (step, position), such as
+ban | [-1] | ban must be positions, or (step, position), such as
+write | {0: x} | step 0 cannot write 'x', which is not a symbol of the model's outputs
+write | {0: [x]} | write must be step -> symbol, or its id, such as {0: "x"}; found {0: ['x']}
+mask_padding | "no" | mask_padding must be True, False or None; found 'no'
+temperature | 0.0 | temperature must be a number from 0.001 to 1000;
+temperature | hot | temperature must be a number from 0.001 to 1000;
+padding | -1 | padding must be a whole number from 0 to 1000;
+padding | 0.5 | padding must be a whole number from 0 to 1000;
+padding | 1001 | padding must be a whole number from 0 to 1000;
+force | {0: 1.0}
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+""",
+    "value",
+)
+def test_changes_that_do_not_fit_are_refused(key, value, message):
+    with refused_with(message):
+        changed(make_predictor(), **{key: value})
+
+
 @pytest.mark.parametrize(
-    "changes, message",
+    "force, message",
     [
-        ({"force": {(0, 3): 0.5}}, "unknown position 3; allowed: 0 to 2"),
-        (
-            {"force": {(0, 0): 0.7, (0, 1): 0.7, (0, 2): 0.2}},
-            "the weights set at step 0 sum to 1.6; at most 1 is allowed",
-        ),
+        ({(0, 3): 0.5}, "unknown position 3; allowed: 0 to 2"),
+        ({(0, 0): 0.7, (0, 1): 0.7, (0, 2): 0.2}, "set at step 0 sum to 1.6; at most 1 is allowed"),
         *(
-            ({"force": wrong}, FORCE)
-            for wrong in ({0: 1.0}, {(-1, 0): 0.5}, {(0, 0): 1.5}, {(0, 0): "x"})
-        ),
-        ({"ban": [(0, 5)]}, "unknown position 5"),
-        *(
-            ({"ban": wrong}, "ban must be positions, or (step, position), such as ")
-            for wrong in (2, "2", [-1])
-        ),
-        (
-            {"write": {0: "x"}},
-            "step 0 cannot write 'x', which is not a symbol of the model's outputs",
-        ),
-        (
-            {"write": {0: ["x"]}},
-            "write must be step -> symbol, or its id, such as {0: \"x\"}; found {0: ['x']}",
-        ),
-        ({"mask_padding": "no"}, "mask_padding must be True, False or None; found 'no'"),
-        *(
-            ({"temperature": wrong}, "temperature must be a number from 0.001 to 1000; ")
-            for wrong in (0.0, "hot")
-        ),
-        *(
-            ({"padding": wrong}, "padding must be a whole number from 0 to 1000; ")
-            for wrong in (-1, 0.5, 1001)
+            ({place: wrong}, FORCE)
+            for place, wrong in (((-1, 0), 0.5), ((0, 0), 1.5), ((0, 0), "x"))
         ),
     ],
 )
-def test_changes_that_do_not_fit_are_refused(changes, message):
+def test_weights_that_cannot_be_set_are_refused(force, message):
     with refused_with(message):
-        changed(make_predictor(), **changes)
+        changed(make_predictor(), force=force)
+    with refused("unknown position 5"):
+        changed(make_predictor(), ban=[(0, 5)])
 
 
 def test_changes_need_attention_and_greedy_decoding():

@@ -15,6 +15,7 @@ import torch
 from inline import Terminal, contents, plain
 from inline import call_main as seq2attn
 from measured import value_of
+from tables import table
 
 import seq2attn as package
 from seq2attn import __version__
@@ -451,12 +452,13 @@ my config.yaml | | my-config
 """  # a config, its changes (~ is a blank), and the name of the run
 
 
-@pytest.mark.parametrize("row", NAMED.strip().split("\n"))
-def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(row):
-    config, changes, name = row.split("|")
+@table("config, changes, name", NAMED)
+def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(
+    config, changes, name
+):
     given = [change.replace("~", " ") for change in changes.split()]
-    assert run_name(Path(config.strip()), given) == name.strip()
-    check_name(f"{name.strip()}-001")
+    assert run_name(Path(config), given) == name
+    check_name(f"{name}-001")
 
 
 def test_inspect_prints_the_whole_config_as_loadable_yaml(work):

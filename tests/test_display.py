@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from inline import Terminal, plain
 from rich.console import Console
+from tables import table
 
 from seq2attn.display import console
 from seq2attn.display.console import Bars, Display, make_display, say
@@ -64,22 +65,23 @@ def test_a_terminal_shows_numbers_for_people(shown):
     assert err == "* never seen in training\n"
 
 
-@pytest.mark.parametrize(
+@table(
     "width, missing",
-    [
-        (62, set()),
-        (61, {"change"}),
-        (53, {"change"}),
-        (52, {"change", "share"}),
-        (10, {"change", "share"}),
-    ],
+    """
+62 | []
+61 | [change]
+53 | [change]
+52 | [change, share]
+10 | [change, share]
+""",
+    "width missing",
 )
 def test_a_narrow_terminal_drops_optional_columns(shown, width, missing):
     out, err = shown(TABLE, width)
     words = {word for line in lines(out) for word in line}
     expected = [heading for heading in ("change", "share %") if heading.split()[0] in missing]
     assert re.findall(r"share %|change", err) == expected
-    assert {"length", "exact", "match", "trained", "share", "change"} - words == missing
+    assert {"length", "exact", "match", "trained", "share", "change"} - words == {*missing}
     assert ("[0.250," in words) == (width > 10)
     assert max(map(len, out.splitlines())) <= max(width, 43)
 

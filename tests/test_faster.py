@@ -217,15 +217,15 @@ def test_a_method_replaced_on_a_class(kind, method, monkeypatch):
     assert faster_form(model) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "part, method",
-    [
-        ("decoder.attention.score", "with_features"),
-        ("decoder.attention", "forward"),
-        ("decoder.cell", "step"),
-        ("decoder", "advance"),
-        ("decoder.output", "forward"),
-    ],
+    """
+decoder.attention.score | with_features
+decoder.attention | forward
+decoder.cell | step
+decoder | advance
+decoder.output | forward
+""",
 )
 def test_a_method_replaced_on_an_object_of_the_decoder(part, method):
     model = make_model(history="coverage")

@@ -1,6 +1,7 @@
 import pytest
 from inline import call_main, plain
 from models import make_config
+from tables import table
 
 from seq2attn.analysis.costs import parameter_ledger
 from seq2attn.build import build_model
@@ -8,21 +9,16 @@ from seq2attn.build import build_model
 
 # GRU: 3*96*(32+96) + 6*96 = 37440; with a context of 96: 3*96*(128+96) + 6*96 = 65088;
 # with one of 192: 3*96*(224+96) + 6*96 = 92736
-@pytest.mark.parametrize(
+@table(
     "score, encoder, bridge, attention, decoder, read",
-    [
-        ("general model.initial_state=last", 37440, 0, 9216, 65088, 192),
-        ("additive model.attention.score.width=10", 37440, 0, 10 * 192 + 10, 65088, 192),
-        ("none model.initial_state=bridge", 37440, 9312, 0, 37440, 96),
-        (
-            "additive model.bidirectional=true model.initial_state=bridge",
-            74880,
-            9312,
-            96 * (96 + 192) + 96,
-            92736,
-            288,
-        ),
-    ],
+    """
+general model.initial_state=last | 37440 | 0 | 9216 | 65088 | 192
+additive model.attention.score.width=10 | 37440 | 0 | 1930 | 65088 | 192  # 10 * 192 + 10
+none model.initial_state=bridge | 37440 | 9312 | 0 | 37440 | 96
+additive model.bidirectional=true model.initial_state=bridge
+  | 74880 | 9312 | 27744 | 92736 | 288  # 96 * (96 + 192) + 96
+""",
+    "encoder bridge attention decoder read",
 )
 def test_exact_counts(score, encoder, bridge, attention, decoder, read):
     changes = "model.embedding=32 model.hidden=96 model.initial_state=zeros"

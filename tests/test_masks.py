@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from models import assert_close
+from tables import table
 from torch.autograd.functional import jacobian
 
 from seq2attn.model.normalisers import masked_softmax
@@ -46,16 +47,14 @@ def test_what_stands_at_a_masked_position_cannot_matter(poison, name):
         assert not found.any()
 
 
-@pytest.mark.parametrize(
+@table(
     "scores, weights",
-    [
-        ([1e30, -1e30, 0.0], [1.0, 0.0, 0.0]),
-        ([1e30, 1e30, -1e30], [0.5, 0.5, 0.0]),
-        (
-            [-1e30, -1e30, 7.0],
-            [0.5, 0.5, 0.0],
-        ),  # the last is masked: small valid scores still share everything
-    ],
+    """
+[1.0e+30, -1.0e+30, 0.0] | [1.0, 0.0, 0.0]
+[1.0e+30, 1.0e+30, -1.0e+30] | [0.5, 0.5, 0.0]
+[-1.0e+30, -1.0e+30, 7.0] | [0.5, 0.5, 0.0]  # the last is masked: the others share everything
+""",
+    "scores weights",
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_extreme_scores(scores, weights, dtype):

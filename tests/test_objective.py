@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from models import first_batch, make_config
+from tables import table
 
 from seq2attn.config import check_config
 from seq2attn.model.interface import Decoded
@@ -64,24 +65,25 @@ def training(**values):
     return check_config({"training": {"learning_rate": 0.2, **values}}).training
 
 
-@pytest.mark.parametrize(
+@table(
     "schedule, warmup, step, share",
-    [
-        ("cosine", 0, 0, 1.0),
-        ("cosine", 0, 25, (1 + math.sqrt(0.5)) / 2),  # cos 45 degrees
-        ("cosine", 0, 50, 0.5),
-        ("cosine", 0, 99, math.sin(math.pi / 200) ** 2),  # (1 + cos x) / 2 = sin((pi - x) / 2)^2
-        ("linear", 0, 30, 0.7),
-        ("linear", 0, 99, 0.01),
-        ("constant", 0, 99, 1.0),
-        ("cosine", 20, 0, 1 / 20),
-        ("cosine", 20, 9, 0.5),
-        ("cosine", 20, 20, 1.0),
-        ("cosine", 20, 60, 0.5),
-        ("linear", 20, 40, 0.75),
-        ("constant", 20, 4, 0.25),
-        ("cosine", 100, 99, 1.0),
-    ],
+    """
+cosine | 0 | 0 | 1.0
+cosine | 0 | 25 | 0.8535533905932737  # (1 + cos 45 degrees) / 2 = (1 + sqrt(1/2)) / 2
+cosine | 0 | 50 | 0.5
+cosine | 0 | 99 | 0.0002467198171342  # (1 + cos x) / 2 = sin((pi - x) / 2)^2: sin(pi / 200)^2
+linear | 0 | 30 | 0.7
+linear | 0 | 99 | 0.01
+constant | 0 | 99 | 1.0
+cosine | 20 | 0 | 0.05
+cosine | 20 | 9 | 0.5
+cosine | 20 | 20 | 1.0
+cosine | 20 | 60 | 0.5
+linear | 20 | 40 | 0.75
+constant | 20 | 4 | 0.25
+cosine | 100 | 99 | 1.0
+""",
+    "warmup step share",
 )
 def test_the_schedule_by_formula(schedule, warmup, step, share):
     rate = learning_rate(training(schedule=schedule, warmup=warmup), step, 100)

@@ -9,6 +9,7 @@ import torch
 from models import SIX_STEPS
 from outcomes import StopAt, same_tensors
 from refusal import refusal, refused
+from tables import table
 
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError
@@ -353,8 +354,13 @@ def test_docstring_and_limits_describe_the_options(plugin):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 
-@pytest.mark.parametrize(
-    "base, missing", [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")]
+@table(
+    "base, missing",
+    """
+Window | forward
+Cell | step
+InitialState | forward
+""",
 )
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with refused(f"odd.py:11: .* 'odd': class Odd does not define {missing}$"):

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from tables import table
 
 from seq2attn.results.statistics import (
     SeedMean,
@@ -17,16 +18,18 @@ from seq2attn.results.statistics import (
 Z = 1.959964
 
 
-@pytest.mark.parametrize(
+@table(
     "hits, count, low, high",
-    [  # Newcombe 1998, Statistics in Medicine 17, table I, method 3
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0000, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
+    """
+81 | 263 | 0.2553 | 0.3662
+15 | 148 | 0.0624 | 0.1605
+0 | 20 | 0.0000 | 0.1611
+1 | 29 | 0.0061 | 0.1718
+""",
+    "hits count low high",
 )
 def test_wilson_as_published(hits, count, low, high):
+    """Newcombe 1998, Statistics in Medicine 17, table I, method 3"""
     estimate = share(hits / count, count)
     assert estimate.value == hits / count
     assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=5e-5)
@@ -102,17 +105,17 @@ def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_no
     assert mean_over_seeds([0.25], 0, 1) == SeedMean(1, 0.25, None, None, None)
 
 
-@pytest.mark.parametrize(
+@table(
     "first, second, p",
-    [
-        (10, 2, 2 * (1 + 12 + 66) / 4096),  # twice the lower tail of 12 tosses
-        (2, 10, 2 * (1 + 12 + 66) / 4096),
-        (0, 5, 2 / 32),
-        (1, 1, 1.0),
-        (0, 0, 1.0),
-        # scipy.stats.binomtest(10_000, 20_200).pvalue
-        (10_000, 10_200, 0.16146401541462277),
-    ],
+    """
+10 | 2 | 0.03857421875  # twice the lower tail of 12 tosses: 2 (1 + 12 + 66) / 4096
+2 | 10 | 0.03857421875
+0 | 5 | 0.0625  # 2 / 32
+1 | 1 | 1.0
+0 | 0 | 1.0
+10000 | 10200 | 0.16146401541462277  # scipy.stats.binomtest(10_000, 20_200).pvalue
+""",
+    "first second p",
 )
 def test_sign_flips_of_equal_differences_are_mcnemars_exact_test(first, second, p):
     for size in (1, 3):

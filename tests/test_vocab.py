@@ -2,15 +2,12 @@
 
 import unicodedata
 
-import pytest
 from refusal import refusal
+from tables import table
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary, abridged
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-FEATURED = Vocabulary("ab", unknown=True, features=["V"])
 
 
 def test_specials_come_first_then_the_alphabet_in_order():
@@ -27,44 +24,35 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 
 
-@pytest.mark.parametrize(
-    "vocabulary, text, says",
-    [
-        (
-            Vocabulary("abc"),
-            "aZb7Z",
-            "'aZb7Z' has symbols the model never saw: '7', 'Z'; its alphabet is a b c",
-        ),
-        (Vocabulary("A"), LETTERS * 100, "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;"),
-        (
-            Vocabulary(["a", "bc"], separator=" "),
-            "a b",
-            "has symbols the model never saw: 'b'; its alphabet is a bc",
-        ),
-        (Vocabulary("ab", separator=" "), "a  b", "has no symbol, or an empty one"),
-        (FEATURED, "ab", "lacks features"),
-        (
-            FEATURED,
-            "ab\tV;",
-            "lacks features, or has an empty one",
-        ),
-        (FEATURED, "\tV", "has no symbol, or an empty one"),
-        (FEATURED, "a\tV\tV", "has a tab too many, or is not UTF-8 text"),
-        (
-            Vocabulary("ab", unknown=True),
-            "b\udce9",
-            "is not UTF-8 text",
-        ),  # a byte that is not UTF-8 as Python reads it
-        # named by code point where their look could mislead:
-        (Vocabulary("abc"), "x\u0303", "never saw: 'x', U+0303;"),  # a combining tilde
-        (Vocabulary("abc"), "\u0430", "never saw: '\u0430' (U+0430);"),  # Cyrillic, looks like a
-    ],
-    ids=lambda value: ascii(value)[:30],
+@table(
+    "options, text, says",
+    r"""
+{symbols: abc} | aZb7Z | 'aZb7Z' has symbols the model never saw: '7', 'Z'; its alphabet is a b c
+{symbols: [a, bc], separator: " "} | a b
+  | has symbols the model never saw: 'b'; its alphabet is a bc
+{symbols: ab, separator: " "} | a  b | has no symbol, or an empty one
+{symbols: ab, unknown: true, features: [V]} | ab | lacks features
+{symbols: ab, unknown: true, features: [V]} | "ab\tV;" | lacks features, or has an empty one
+{symbols: ab, unknown: true, features: [V]} | "\tV" | has no symbol, or an empty one
+{symbols: ab, unknown: true, features: [V]} | "a\tV\tV" | has a tab too many, or is not UTF-8 text
+{symbols: abc} | "x\u0303" | never saw: 'x', U+0303;  # a combining tilde
+""",
+    "options text",
 )
-def test_texts_that_are_not_series_of_symbols_are_refused(vocabulary, text, says):
-    message = refusal(vocabulary.encode, text).message
+def test_texts_that_are_not_series_of_symbols_are_refused(options, text, says):
+    message = refusal(Vocabulary(**options).encode, text).message
     assert says in message
     assert len(message) < 300
+
+
+def test_many_symbols_bytes_that_are_not_utf8_and_letters_that_look_like_others():
+    message = refusal(Vocabulary("A").encode, LETTERS * 100).message
+    assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;" in message
+    assert len(message) < 300
+    said = refusal(Vocabulary("ab", unknown=True).encode, "b\udce9").message
+    assert "is not UTF-8 text" in said  # as Python reads it
+    said = refusal(Vocabulary("abc").encode, "\u0430").message  # Cyrillic, looks like a
+    assert "never saw: '\u0430' (U+0430);" in said
 
 
 def test_alphabets_are_abridged():
