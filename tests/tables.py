@@ -18,5 +18,6 @@ def table(names, text, values=""):
     rows = []
     for line in lines:
         cells = zip(readers, line.split(" |"), strict=True)
-        rows.append([read(cell) for read, cell in cells])
+        row = [read(cell) for read, cell in cells]
+        rows.append(row if len(row) > 1 else row[0])
     return pytest.mark.parametrize(names, rows)

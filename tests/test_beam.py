@@ -21,6 +21,7 @@ from models import (
     make_model,
 )
 from refusal import refused
+from tables import table
 
 from seq2attn.build import build_model
 from seq2attn.data.tasks.strings import Copy
@@ -98,7 +99,15 @@ def hypotheses(found, row):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name, alpha", [("bahdanau", 0), ("bahdanau", 1), ("transformer", 0.6)])
+@table(
+    "name, alpha",
+    """
+bahdanau | 0
+bahdanau | 1
+transformer | 0.6
+""",
+    "alpha",
+)
 def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha):
     model = model_of(name)
     outputs = list(every_output(3))

@@ -11,6 +11,7 @@ import torch
 from models import CPU, SIX_STEPS, assert_close, first_batch, is_real
 from outcomes import same_tensors
 from refusal import refused
+from tables import table
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -300,17 +301,19 @@ def test_a_faster_form_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with
     )
 
 
-@pytest.mark.parametrize(
-    # errors of the formulas and of the faster form, in float32 or everywhere
+@table(
     "own, error, everywhere, trusted",
-    [
-        (0, 5e-4, False, True),
-        (0, 5e-4, True, False),
-        (0, 5e-3, False, False),
-        (4e-3, 8e-3, False, True),
-    ],
+    """
+0 | 0.0005 | false | true
+0 | 0.0005 | true | false
+0 | 0.005 | false | false
+0.004 | 0.008 | false | true
+""",
+    "own error everywhere trusted",
 )
 def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_path):
+    """Errors of the formulas and of the faster form, in float32 or everywhere."""
+
     def off(decoded, share):
         share *= everywhere or decoded.logits.dtype == torch.float32
         return decoded._replace(logits=decoded.logits * (1 + share))

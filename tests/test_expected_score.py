@@ -1,6 +1,7 @@
 """`seq2attn check --expect` tells a score from the expected one, and says how they differ."""
 
 import pytest
+from tables import table
 
 pytestmark = pytest.mark.usefixtures("own_scores")
 FILE = """
@@ -58,17 +59,14 @@ register("good_bilinear")(Bilinear)
 """
 
 
-@pytest.mark.parametrize(
+@table(
     "expected, names",
-    [
-        (
-            "-norm(s - h)**2",
-            "good_distance sign square keys_twice factor query_ignored constant transposed "
-            "by_query other",
-        ),
-        ("additive", "good_concat tanh"),
-        ("general", "good_bilinear"),
-    ],
+    """
+-norm(s - h)**2
+  | good_distance sign square keys_twice factor query_ignored constant transposed by_query other
+additive | good_concat tanh
+general | good_bilinear
+""",
 )
 def test_a_wrong_score_is_named_by_its_mistake(cli, tmp_path, expected, names):
     (tmp_path / "mine.py").write_text(FILE)

@@ -78,26 +78,17 @@ def assert_faster_form_agrees(
         assert (one - other).abs().max() <= tolerance * largest + rounding, name
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"bidirectional": True},
-        {"scalable_softmax": True},
-        {"scalable_softmax": True, "mask_padding": False},
-        {"mask_padding": False, "bidirectional": True},
-        {"score": "none", "initial_state": "last"},
-        {"score": "none", "initial_state": "bridge", "arrangement": "luong"},
-        {"initial_state": "last"},
-        {"dropout": 0.4, "bidirectional": True},
-    ],
-)
-def test_further_settings(options):
-    assert_faster_form_agrees(make_model(**{"score": "general", **options}))
-
-
 @table(
     "options, reads, decodes",
     """
+{bidirectional: true} | true | true
+{scalable_softmax: true} | true | true
+{scalable_softmax: true, mask_padding: false} | true | true
+{mask_padding: false, bidirectional: true} | true | true
+{score: none, initial_state: last} | true | true
+{score: none, initial_state: bridge, arrangement: luong} | true | true
+{initial_state: last} | true | true
+{dropout: 0.4, bidirectional: true} | true | true
 {window: local_m} | true | false
 {score: cosine, arrangement: luong} | true | false
 {layers: 2, dropout: 0.3, bidirectional: true} | true | false
@@ -109,10 +100,9 @@ def test_further_settings(options):
 """,
     "options reads decodes",
 )
-def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
-    assert_faster_form_agrees(
-        make_model(**{"score": "general", **options}), reads=reads, decodes=decodes
-    )
+def test_what_it_computes_is_the_formulas_and_the_rest_is_left_to_them(options, reads, decodes):
+    model = make_model(**{"score": "general", **options})
+    assert_faster_form_agrees(model, reads=reads, decodes=decodes)
 
 
 def resets_of(model, batch, encoder=0.5):
@@ -135,7 +125,14 @@ def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-@pytest.mark.parametrize("options", [{"arrangement": "luong"}, {"layers": 2, "window": "local_m"}])
+@table(
+    "options",
+    """
+{arrangement: luong}
+{layers: 2, window: local_m}
+""",
+    "options",
+)
 def test_fused_operations(cell, options, monkeypatch):
     monkeypatch.setattr(faster, "load", lambda _: "there is no compiler")
     model = make_model(cell=cell, initial_state="last", **options)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from refusal import refused
+from tables import table
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import write_atomically, write_json
@@ -107,9 +108,10 @@ tiny/checkpoints/best.safetensors | predict ab | damaged: its size is 3,900,00
 """  # file, a command, and what it says of the file
 
 
-@pytest.mark.parametrize("row", SPARSE.strip().split("\n"))
-def test_a_sparse_file_is_refused_before_it_fills_the_memory(cli, runs_copy, row):
-    file, command, message = row.split(" | ")
+@table("file, command, message", SPARSE)
+def test_a_sparse_file_is_refused_before_it_fills_the_memory(
+    cli, runs_copy, file, command, message
+):
     path = runs_copy / file
     path.parent.mkdir(exist_ok=True)
     if file.endswith("safetensors"):
@@ -130,15 +132,15 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(cli, runs_copy, row
     assert peak < 80_000_000
 
 
-@pytest.mark.parametrize(
+@table(
     "command",
-    [
-        "compare pipe.yaml",
-        "compare plan.yaml --vary seed=1",
-        "train --config pipe.yaml",
-        "inspect pipe.yaml",
-        "config pipe.yaml",
-    ],
+    """
+compare pipe.yaml
+compare plan.yaml --vary seed=1
+train --config pipe.yaml
+inspect pipe.yaml
+config pipe.yaml
+""",
 )
 def test_a_pipe_named_as_a_config_or_experiment_is_refused_and_not_waited_for(cli, command):
     os.mkfifo("pipe.yaml")

@@ -14,6 +14,7 @@ import torch
 from models import as_batch, make_batch
 from numpy.testing import assert_allclose
 from refusal import refused
+from tables import table
 from test_inside import FIXED, KINDS, TEXT, made, of_heads, transformer
 
 import seq2attn
@@ -125,8 +126,15 @@ def test_layers_gates_tensors_and_models_are_told_apart():
     assert seen["attention.weights", 0, 1, 1, None, 0] == (1, 1, 2)
 
 
-@pytest.mark.parametrize(
-    "kind, beam", [("bahdanau", 3), ("transformer", None), ("heads", None), ("heads", 3)]
+@table(
+    "kind, beam",
+    """
+bahdanau | 3
+transformer | null
+heads | null
+heads | 3
+""",
+    "beam",
 )
 def test_a_change_meant_for_one_string_changes_no_other(kind, beam):
     model = KINDS[kind]()

@@ -1,4 +1,3 @@
-import pytest
 from inline import call_main, plain
 from models import make_config
 from tables import table
@@ -37,7 +36,15 @@ def test_exact_counts(score, encoder, bridge, attention, decoder, read):
     assert total == sum(parameter.numel() for parameter in built.parameters())
 
 
-@pytest.mark.parametrize("columns, parts", [("60", 2), ("45", 3), ("80", 1)])
+@table(
+    "columns, parts",
+    """
+60 | 2
+45 | 3
+80 | 1
+""",
+    "parts",
+)
 def test_numbers_are_whole_where_the_table_is_wider_than_the_terminal(monkeypatch, columns, parts):
     monkeypatch.setenv("COLUMNS", columns)
     done = call_main("analyze ledger --source=800 --target=801 --width=256", terminal=True)

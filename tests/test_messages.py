@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 from inline import contents, process
+from tables import table
 
 from seq2attn import __version__, train
 from seq2attn.cli.app import app
@@ -68,8 +69,13 @@ def folder(tiny_run, tmp_path_factory):
 # ---- commands ----
 
 
-@pytest.mark.parametrize(
-    "line, first", [("foo", "train, eval"), ("plot foo", "acc"), ("analyze foo", "var")]
+@table(
+    "line, first",
+    """
+foo | train, eval
+plot foo | acc
+analyze foo | var
+""",
 )
 def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(
     mistake, cli, monkeypatch, line, first
@@ -343,13 +349,13 @@ def test_no_run_yet(mistake):
     assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
 
 
-@pytest.mark.parametrize(
+@table(
     "command, which, other",
-    [
-        ("eval", "best", "last"),
-        ("predict abc", "best", "last"),
-        ("train --resume tiny", "last", "best"),
-    ],
+    """
+eval | best | last
+predict abc | best | last
+train --resume tiny | last | best
+""",
 )
 def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     file = runs_copy / f"tiny/checkpoints/{which}.safetensors"
@@ -430,16 +436,16 @@ def test_predict_and_eval_say_that_a_run_is_still_being_trained(cli, runs_copy):
 # ---- `--lengths 3 5 7` ----
 
 
-@pytest.mark.parametrize(
+@table(
     "words, lengths",
-    [
-        ("tiny", {"1", "2", "3"}),  # the config's
-        ("tiny --lengths 3 1", {"1", "3"}),
-        ("--lengths 1 --samples 2 --lengths 3 -- tiny", {"1", "3"}),
-        ("--lengths=2, 3 --samples 2 tiny", {"2", "3"}),
-        ("--families unary,runs all --lengths 1 tiny", {"1"}),
-    ],
+    """
+tiny | 1 2 3  # the config's
+tiny --lengths 3 1 | 1 3
+--lengths 1 --samples 2 --lengths 3 -- tiny | 1 3
+--lengths=2, 3 --samples 2 tiny | 2 3
+--families unary,runs all --lengths 1 tiny | 1
+""",
 )
 def test_lengths_reach_the_command(cli, runs_copy, words, lengths):
     done = cli(f"eval {words}")
-    assert {row["length"] for row in done.rows()} == lengths
+    assert {row["length"] for row in done.rows()} == {*lengths.split()}

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tables import table
 
 OTHER = "Name another file, or replace it with --force.\n"
 WRITERS = """
@@ -58,14 +59,14 @@ def test_an_empty_file_is_replaced(cli):
     assert Path("new.tsv").read_text().startswith("source\tfeatures\tright\t")
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
-    [
-        "eval tiny --errors runs/tiny/config.yaml",
-        "eval tiny --errors runs/tiny/training.lock",
-        "plot accuracy tiny --plot runs/tiny/training.png",
-        "analyze masks --plot runs/tiny/training.png",
-    ],
+    """
+eval tiny --errors runs/tiny/config.yaml
+eval tiny --errors runs/tiny/training.lock
+plot accuracy tiny --plot runs/tiny/training.png
+analyze masks --plot runs/tiny/training.png
+""",
 )
 def test_a_file_of_a_run_is_never_replaced(cli, line):
     path = Path(line.split()[-1])

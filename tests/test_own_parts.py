@@ -217,13 +217,13 @@ def test_a_part_that_counts_queries_is_refused_where_queries_come_one_at_a_time(
     assert message in untrained(config)[0]
 
 
-@pytest.mark.parametrize(
+@table(
     "body, message",
-    [
-        ("raise KeyError('nine')", "task Odd (odd.py:11): examples: odd.py:14: KeyError: 'nine'"),
-        ("raise Seq2AttnError('only short ones')", "examples: only short ones"),
-        ("length = 8", "has sources of 8 to 8 characters; expected 9 to 9"),
-    ],
+    """
+raise KeyError('nine') | task Odd (odd.py:11): examples: odd.py:14: KeyError: 'nine'
+raise Seq2AttnError('only short ones') | examples: only short ones
+length = 8 | has sources of 8 to 8 characters; expected 9 to 9
+""",
 )
 def test_a_task_is_tried_at_every_length_before_a_run_is_made(plugin, body, message):
     code = f"def examples(self, random, count, length=None):\n        if length == 9: {body}\n"

@@ -8,6 +8,7 @@ import re
 
 import pytest
 from inline import ROOT
+from tables import table
 
 pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
@@ -67,18 +68,19 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert not run("setWeight(2, 8, 0.5); return views[0].map.outside(2, 8)")
 
 
-ASKED = [  # page, stops, the guess to press, and what comes of it
-    ("scores", 1, 0, "“both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa ("),
-    ("window", 4, 2, "“reversed”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("order", 3, 0, "“bahdanau”: right. The boxes stand in the order in which they are computed"),
-    ("coverage", 2, 0, "“both”: wrong, it is “coverage”. plain writes egoorrss. Step 4"),
-    ("general", 1, 3, "“neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)"),
-    ("width", 2, 1, "“narrow”: wrong, it is “wide”. narrow writes eoanhu. Step 2 is the first"),
-    ("bottleneck", 3, 0, "“both”: wrong, it is “additive”. none writes erutcetihcri. Step 12 is"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("page, stops, guess, told", ASKED)
+@table(
+    "page, stops, guess, told",
+    """
+scores | 1 | 0 | “both”: wrong, it is “additive”. They write aaaaaaaaa (dot) and aaaaaaaa (
+window | 4 | 2 | “reversed”: right. forwards writes ntitnette. Step 2 is the first
+order | 3 | 0 | “bahdanau”: right. The boxes stand in the order in which they are computed
+coverage | 2 | 0 | “both”: wrong, it is “coverage”. plain writes egoorrss. Step 4
+general | 1 | 3 | “neither”: right. They write aaaaaaaaa (dot) and aaaaaaaaa (general)
+width | 2 | 1 | “narrow”: wrong, it is “wide”. narrow writes eoanhu. Step 2 is the first
+bottleneck | 3 | 0 | “both”: wrong, it is “additive”. none writes erutcetihcri. Step 12 is
+""",
+    "stops guess",
+)  # the guess to press, and what comes of it
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
     run = opened(page)
     hidden = "getComputedStyle(views[0].find('.answers')).visibility"
@@ -173,13 +175,14 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
 
 
-@pytest.mark.parametrize(
+@table(
     "page, one, other, right",
-    [
-        ("scores", "dot", "additive", (0, 26)),
-        ("general", "dot", "general", (0, 1)),
-        ("copying", "copy-dot", "copy-additive", (26, 26)),
-    ],
+    """
+scores | dot | additive | [0, 26]
+general | dot | general | [0, 1]
+copying | copy-dot | copy-additive | [26, 26]
+""",
+    "right",
 )
 def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
     run = opened(page, strings=40)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
+from tables import table
 
 from seq2attn.build import load_task
 from seq2attn.config import load_config
@@ -237,7 +238,15 @@ def results(monkeypatch):
     return lambda *pairs: monkeypatch.setattr(loop, "evaluate_pairs", Fixed(*pairs))
 
 
-@pytest.mark.parametrize("select, step", [("wer", 3), ("ser", 1), ("loss", 5)])
+@table(
+    "select, step",
+    """
+wer | 3
+ser | 1
+loss | 5
+""",
+    "step",
+)
 def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(work, results, select, step):
     equal = [(0.4, loss, 0.8) for loss in (2.0, 1.9, 3.0)]  # in WER and SER: the loss decides
     results((0.5, 1.0, 0.1), *equal, (0.5, 0.9, 0.2))

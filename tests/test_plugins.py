@@ -159,51 +159,27 @@ RULES = (
 FORMULA = "return self.factor * query @ keys.mT"
 
 
-@pytest.mark.parametrize(
+@table(
     "old, new, rule, message",
-    [
-        ("keys.mT", "kees.mT", "shape", "mine.py:12: NameError: name 'kees' is not defined"),
-        (
-            FORMULA,
-            "return keys @ query.mT",
-            "shape",
-            "mine.py:5: scores: torch.float32 (3, 6, 4), expected torch.float32 (3, 4, 6)",
-        ),
-        (
-            FORMULA,
-            "return query @ keys.mT, None",
-            "shape",
-            "mine.py:5: scores: tuple of torch.float32 (3, 4, 6), NoneType, expected torch",
-        ),
-        (
-            "query, keys)",
-            "query, keys, values)",
-            "shape",
-            "mine.py:5: raised TypeError: Mine.forward() missing 1",
-        ),
-        (
-            FORMULA,
-            f"keys.mul_(2)\n        {FORMULA}",
-            "arguments",
-            "mine.py:12: RuntimeError: an argument is changed in place; make a new tensor",
-        ),
-        (
-            FORMULA,
-            "return (query @ keys.mT).detach()",
-            "gradients",
-            "mine.py:5: the gradients are not those that",
-        ),
-        (
-            FORMULA,
-            "if not hasattr(self, 'w'):\n            self.w = nn.Parameter(torch.ones(()))\n"
-            f"        {FORMULA} * self.w",
-            "training",
-            (
-                "mine.py:5: decoder.attention.score.w is made in a step, too late to be trained "
-                "and loaded; make it in __init__"
-            ),
-        ),
-    ],
+    r"""
+keys.mT | kees.mT | shape | mine.py:12: NameError: name 'kees' is not defined
+self.factor * query @ keys.mT | keys @ query.mT | shape
+  | mine.py:5: scores: torch.float32 (3, 6, 4), expected torch.float32 (3, 4, 6)
+self.factor * query @ keys.mT | query @ keys.mT, None | shape
+  | mine.py:5: scores: tuple of torch.float32 (3, 4, 6), NoneType, expected torch
+query, keys) | query, keys, values) | shape
+  | mine.py:5: raised TypeError: Mine.forward() missing 1
+return | "keys.mul_(2)\n        return" | arguments
+  | mine.py:12: RuntimeError: an argument is changed in place; make a new tensor
+self.factor * query @ keys.mT | (query @ keys.mT).detach() | gradients
+  | mine.py:5: the gradients are not those that
+return
+  | "if not hasattr(self, 'w'): self.w = nn.Parameter(torch.ones(()))\n        return self.w *"
+  | training
+  | mine.py:5: decoder.attention.score.w is made in a step, too late to be trained and loaded; make
+  it in __init__
+""",
+    "new",
 )
 def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     cli, tmp_path, old, new, rule, message
@@ -218,49 +194,26 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     assert done.err.count("error: ") == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "old, new, message",
-    [
-        ("(Score):", "(Score)", "plugin mine.py: SyntaxError: expected ':' (mine.py, line 6)\n"),
-        (
-            "import torch",
-            "import sys\nsys.exit('bye')",
-            "plugin mine.py:2: SystemExit: bye",
-        ),
-        (
-            "import torch",
-            "import broken",
-            "plugin mine.py:1: SyntaxError: invalid syntax (broken.py, line 3)",
-        ),
-        (
-            "factor: float = 1.0",
-            "factor: float",
-            "plugin mine.py:5: score 'mine': Mine cannot be made: missing a required argument: 'f",
-        ),
-        (
-            "(Score):",
-            "(Score):\n    limits = {'factor': (2.0,)}",
-            "config: 1 problem\n  model.attention.score.factor (--",
-        ),
-        (
-            "@register",
-            "# @register",
-            "plugin mine.py: registered nothing\nfrom seq2attn import Score, register ",
-        ),
-        (
-            "(Score)",
-            "(nn.Module)",
-            "plugin mine.py:5: @register('mine') decorates Mine, which is not a part that a ",
-        ),
-        (
-            "@register",
-            (
-                "@register('mine')\nclass Other(Score):\n    def forward(self, query, keys): "
-                "...\n\n@register"
-            ),
-            "plugin mine.py:9: score 'mine' is already registered; choose another name\n",
-        ),
-    ],
+    r"""
+"(Score):" | "(Score)" | "plugin mine.py: SyntaxError: expected ':' (mine.py, line 6)\n"
+import torch | "import sys\nsys.exit('bye')" | "plugin mine.py:2: SystemExit: bye"
+import torch | import broken
+  | "plugin mine.py:1: SyntaxError: invalid syntax (broken.py, line 3)"
+"factor: float = 1.0" | "factor: float"
+  | "plugin mine.py:5: score 'mine': Mine cannot be made: missing a required argument: 'f"
+"(Score):" | "(Score):\n    limits = {'factor': (2.0,)}"
+  | "config: 1 problem\n  model.attention.score.factor (--"
+"@register" | "# @register"
+  | "plugin mine.py: registered nothing\nfrom seq2attn import Score, register "
+(Score) | (nn.Module)
+  | "plugin mine.py:5: @register('mine') decorates Mine, which is not a part that a "
+"@register"
+  | "@register('mine')\nclass Other(Score):\n    def forward(self, query, keys): ...\n\n@register"
+  | "plugin mine.py:9: score 'mine' is already registered; choose another name\n"
+""",
+    "old new message",
 )
 def test_a_plugin_that_cannot_be_used_says_why_and_where(
     cli, tmp_path, monkeypatch, old, new, message
