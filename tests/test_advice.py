@@ -34,88 +34,82 @@ def lines(line, words=WORDS):
 
 THREE = ["".join(letters) for letters in itertools.product("abcdefghijk", repeat=3)]  # 1331
 SHORT_WORDS = [" ".join(THREE[at::133]) for at in range(133)] * 9
-GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
+GIVEN = {  # a file -> what it holds, and as YAML the options that its refusal has to name
     "spreadsheet.csv": (
         "sep=;\r\n" + lines(lambda _, word: f'{word};"{phones(word)}";;\r'),
-        {"delimiter": ";", "columns": 4, "comment": "sep=", "target_separator": " "},
+        "{delimiter: ;, columns: 4, comment: sep=, target_separator: ' '}",
     ),
     "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
         "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
         + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
-        {
-            "delimiter": ",",
-            "source_column": "Form",
-            "target_column": "Segments",
-            "target_separator": " ",
-        },
+        "{delimiter: ',', source_column: Form, target_column: Segments, target_separator: ' '}",
     ),
     "sources.csv": (  # each line has one ';', too
         lines(lambda number, word: f"x-{number},{word},{phones(word)},a;b"),
-        {"delimiter": ",", "columns": 4, "source_column": 2, "target_column": 3}
-        | {"target_separator": " "},
+        "{delimiter: ',', columns: 4, source_column: 2, target_column: 3, target_separator: ' '}",
     ),
     "sigmorphon.txt": (  # features in small letters
         lines(lambda at, word: f"{word}\tcase={'nadg'[at % 4]},number=pl\t{word}x"),
-        {"target_column": 3, "features_column": 2},
+        "{target_column: 3, features_column: 2}",
     ),
     "accents.csv": (  # several pronunciations of a word do not ask for the word
         "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
-        {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
+        "{delimiter: ',', source_column: word, target_column: ipa}",
     ),
     "colons.txt": (
         "# x\n" + lines(lambda _, word: f"{word}: {phones(word)}"),
-        {"delimiter": ":", "comment": "#", "target_separator": " "},
+        "{delimiter: ':', comment: '#', target_separator: ' '}",
     ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", MORE)
         + f"{WORDS[1]}(2) {phones('d')}\n{WORDS[0]}(2) {phones('a')}\n",
-        {"delimiter": " ", "comment": ";;;", "variants": True, "target_separator": " "},
+        "{delimiter: ' ', comment: ;;;, variants: true, target_separator: ' '}",
     ),
     "hashes.tsv": (
         "# a list\n"
         + lines(lambda number, word: f"{number}\t{word}\t{phones(word)}{' # US' * (number == 3)}"),
-        {"comment": "#", "source_column": 2, "target_column": 3, "target_separator": " "},
+        "{comment: '#', source_column: 2, target_column: 3, target_separator: ' '}",
     ),
     "spelled.tsv": (  # symbols like the word's, of two variants each, do not ask for the word
         "# a list\n"
         + lines(lambda _, word: f"{word}\t{' '.join(word)}\n{word}(2)\t{' '.join(word[::-1])} e")
         + "dad\td a d  # at an end\n",
-        {"comment": "#", "variants": True, "target_separator": " "},
+        "{comment: '#', variants: true, target_separator: ' '}",
     ),
     "inflection.tsv": (
         lines(lambda number, word: f"{word}\t{word}ab\tV|{'ABCDEFG'[number % 7]}|PST"),
-        {"features_column": 3},
+        "{features_column: 3}",
     ),
     "wiktionary.tsv": (  # blanks at an end, and a malformed line, the last one
         lines(lambda number, word: f"{word}\t/{spoken(word)}/{f', /{word}/' * (number < 9)}\t1 ")
         + "ab\n",
-        {"target_alternatives": ", ", "target_quotes": "/", "columns": 3, "skip_bad": 1},
+        "{target_alternatives: ', ', target_quotes: /, columns: 3, skip_bad: 1}",
     ),
     "pronounced.tsv": (  # each has two answers
         lines(lambda number, word: f"{word}\t/{spoken(word)}/, /{word}/\t{number}"),
-        {"target_alternatives": ", ", "target_quotes": "/", "columns": 3},
+        "{target_alternatives: ', ', target_quotes: /, columns: 3}",
     ),
     "quoted.tsv": (
         '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
-        {"quotation": True, "header": True, "target_column": 3},
+        "{quotation: true, header: true, target_column: 3}",
     ),
     "rules.txt": (  # blanks around what is in quotation marks
         "# rules\n" + lines(lambda _, word: f'"{word}", "{word}{word},x" '),
-        {"delimiter": ",", "comment": "#"},
+        "{delimiter: ',', comment: '#'}",
     ),
     "phones.lex": (  # the first line is no header: its symbols are those of others
         lines(lambda _, word: f"{word}\t\t{phones(word)}".replace("æ", "AX").replace("b", "B")),
-        {"target_column": 3, "target_separator": " "},
+        "{target_column: 3, target_separator: ' '}",
     ),
     "sentences.csv": (  # many kinds of short words are no symbols
         "urdu,roman\n" + lines(lambda _, text: f"{text.replace(' ', 'o')},{text}", SHORT_WORDS),
-        {"delimiter": ",", "source_column": "urdu", "target_column": "roman"},
+        "{delimiter: ',', source_column: urdu, target_column: roman}",
     ),
     "orthography.tsv": (  # a hash is a letter, and x/y a symbol and how it is read
         "Grapheme\tIPA\tCOUNT\n#\t+\t4\n"
         + lines(lambda number, word: f"{word}\t{word}{f'/{word}e' * (number < 9)}\t{number}"),
-        {"source_column": "Grapheme", "target_column": "IPA"},
+        "{source_column: Grapheme, target_column: IPA}",
     ),
 }
 
@@ -138,7 +132,7 @@ def test_the_command_that_a_refusal_prints_ends_without_a_warning(cli, name):
     Path(name).write_text(content, "utf-8")
     words = tried(cli(f"split {name} --to parts").refusal)
     assert words[:4] == ["split", name, "--to", "parts"]
-    assert options(words) == expected
+    assert options(words) == yaml.safe_load(expected)
     assert "warning" not in cli(*words).check().err
 
 

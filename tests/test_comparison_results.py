@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import measured
 import pytest
+import yaml
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import make_plan
@@ -17,11 +18,11 @@ from seq2attn.comparison.results import gather
 from seq2attn.files import write_json
 from seq2attn.runs.create import NewRun, create_run
 
-EXACT = {  # group -> length -> values of seeds 1, 2, 3
-    "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},
-    "scaled": {3: (0.8, 0.7, 0.9), 9: (0.1, 0.2, 0.3)},
-    "none": {3: (1.0, 1.0, 0.7), 9: (0.0, 0.0, 0.0)},
-}
+EXACT = yaml.safe_load("""
+dot: {3: [0.5, 0.6, 0.7], 9: [0.1, 0.1, 0.1]}
+scaled: {3: [0.8, 0.7, 0.9], 9: [0.1, 0.2, 0.3]}
+none: {3: [1.0, 1.0, 0.7], 9: [0.0, 0.0, 0.0]}
+""")  # group -> length -> values of seeds 1, 2, 3
 LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 3.0)}
 
 

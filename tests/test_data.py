@@ -122,10 +122,10 @@ def test_rows_are_padded_on_the_right():
 
 
 DIGESTS = {  # of batches 0 and 1000, from the code before tasks drew their own examples
-    "reverse": ("53bad9a1fe65659c", "06b6da1eb0cfaa6e", "77a21a1aa7245f1b", "6e4543bba5f9fbd8"),
-    "copy": ("3cd5118e90353c05", "3f4e0277cd689f10", "6acbd511684f24a6", "083e9b32c5839e79"),
-    "sort": ("c4a9ab8a41ee728a", "a03b20168bef5a0d", "e460e9fe289c5779", "1ba74ac98386831d"),
-    "duplicate": ("a7ba63f0de729927", "694cee36413dbf71", "d6deab8dd29cb328", "af3d9707a9309898"),
+    "reverse": "53bad9a1fe65659c 06b6da1eb0cfaa6e 77a21a1aa7245f1b 6e4543bba5f9fbd8",
+    "copy": "3cd5118e90353c05 3f4e0277cd689f10 6acbd511684f24a6 083e9b32c5839e79",
+    "sort": "c4a9ab8a41ee728a a03b20168bef5a0d e460e9fe289c5779 1ba74ac98386831d",
+    "duplicate": "a7ba63f0de729927 694cee36413dbf71 d6deab8dd29cb328 af3d9707a9309898",
 }
 
 
@@ -136,7 +136,7 @@ def test_the_draws_of_a_seed_never_change(task):
         task, min_length=3, max_length=7, batch_size=64, source_eos=True, word_dropout=0.25
     )
     found = [next(data.batches(index)) for data in (plain, other) for index in (0, 1000)]
-    assert tuple(map(digest, found)) == DIGESTS[task]
+    assert " ".join(map(digest, found)) == DIGESTS[task]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 from pages import MECHANISMS, in_pytorch, make_predictor, make_shown
+from tables import rows
 from torch.nn.functional import softplus
 
 from seq2attn.data.vocabulary import SOS
@@ -329,23 +330,26 @@ def test_everything_to_use_has_a_name(show, browser):
         assert all(("group", label) in told for label in labels)
 
 
+STYLED = """
+.tiles .wrong | | textDecorationLine | underline
+.tiles .differs | | fontWeight | 700
+.tiles .written | | borderTopStyle | dashed
+.tiles .chosen | | borderTopWidth | 2px
+.bars .banned | | textDecorationLine | line-through
+.bars .chosen | | borderTopStyle | solid
+.cell [aria-pressed=true] | ::before | content | "✓ "
+#numbers | ::before | content | "✓ "
+.stages .lit | | boxShadow | inset
+.label.lit | | textDecorationLine | underline
+"""
+
+
 @pytest.mark.slow
 def test_colour_is_never_the_only_sign(show):
     """Each state also has a letter, a mark, a line or a weight of its own."""
     run = show("both", fragment="write=0,5&force=0,1,0.8&ban=2")
     style = "(name, before) => getComputedStyle(document.querySelector(name), before)"
-    for name, before, key, sign in (
-        (".tiles .wrong", "", "textDecorationLine", "underline"),
-        (".tiles .differs", "", "fontWeight", "700"),
-        (".tiles .written", "", "borderTopStyle", "dashed"),
-        (".tiles .chosen", "", "borderTopWidth", "2px"),
-        (".bars .banned", "", "textDecorationLine", "line-through"),
-        (".bars .chosen", "", "borderTopStyle", "solid"),
-        (".cell [aria-pressed=true]", "::before", "content", '"✓ "'),
-        ("#numbers", "::before", "content", '"✓ "'),
-        (".stages .lit", "", "boxShadow", "inset"),
-        (".label.lit", "", "textDecorationLine", "underline"),
-    ):
+    for name, before, key, sign in rows(STYLED):
         press = "state.numbers || by('numbers').click(); light('score'); choose(0, 2);"
         assert sign in run(f"{press} return ({style})({name!r}, {before!r})[{key!r}]"), name
     assert "✗ wrong" in run("return heading()")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 from inline import call_main
 from pages import CONFIGS
 
@@ -93,6 +94,24 @@ return (async () => {
   return {...said, end: [training.step, training.playing, shared]};
 })();
 """
+SAID = """
+before: untrained
+play: ▶ Train
+after: after 1 batch
+moved: true
+pause: ❚❚ Pause
+rate: 0.032
+answer: 2
+changes: [4, 0, 3, 5]  # written; banned; padded; in the bar: also weight and temperature
+live: true
+stopped: true
+counted: [true, true]
+fair: true
+again: untrained
+same: true
+other: true
+end: [3, false, "3"]
+"""
 
 
 @pytest.mark.slow
@@ -103,24 +122,7 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     browser.console()
     browser.open(small)
     said = browser.run(LIVE)
-    expected = {
-        "before": "untrained",
-        "play": "▶ Train",
-        "after": "after 1 batch",
-        "moved": True,
-        "pause": "❚❚ Pause",
-        "rate": 0.032,
-        "answer": 2,
-        "changes": [4, 0, 3, 5],  # written; banned; padded; in the bar: also weight and temperature
-        "live": True,
-        "stopped": True,
-        "counted": [True, True],
-        "fair": True,
-        "again": "untrained",
-        "same": True,
-        "other": True,
-        "end": [3, False, "3"],
-    }
+    expected = yaml.safe_load(SAID)
     assert {name: said[name] for name in expected} == expected
     assert said["weight"] == pytest.approx(1, abs=1e-6)
     assert abs(said["unmasked"]) > 1e-4

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
+from tables import table
 
 from seq2attn.doctor import processes
 
@@ -161,13 +162,13 @@ def test_a_line_of_another_attention_is_no_hint(cli, tmp_path):
     assert len(lines["mine.py:cosine"]) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "place, reason",
-    [
-        ("homework.py", "--attention homework.py: which attention of the file?"),
-        ("handed-in/*.py", "--attention handed-in/*.py: which attention of the file?"),
-        ("handedin/*.py:scaled", "--attention handedin/*.py: no .py or .ipynb file there"),
-    ],
+    """
+homework.py | --attention homework.py: which attention of the file?
+handed-in/*.py | --attention handed-in/*.py: which attention of the file?
+handedin/*.py:scaled | --attention handedin/*.py: no .py or .ipynb file there
+""",
 )
 def test_a_slip_in_naming_hand_ins_is_said(cli, place, reason):
     assert reason in cli("", "check", "--attention", place).refusal
