@@ -107,21 +107,19 @@ def test_options_override_an_experiment_file(cli):
 
     def shown(*arguments):
         rows = cli("compare mine.yaml --device cpu --vary seed=2", *arguments).rows()
-        return [
-            tuple(row[key] for key in "group length trained baseline metric".split())
-            for row in rows
-        ]
+        keys = "group length trained metric baseline".split()
+        return [" ".join(row[key] for key in keys) for row in rows]
 
     assert shown() == [
-        ("hidden=4", "1", "yes", "hidden=8", "teacher_forced"),
-        ("hidden=4", "3", "no", "hidden=8", "teacher_forced"),
-        ("hidden=8", "1", "yes", "", "teacher_forced"),
-        ("hidden=8", "3", "no", "", "teacher_forced"),
+        "hidden=4 1 yes teacher_forced hidden=8",
+        "hidden=4 3 no teacher_forced hidden=8",
+        "hidden=8 1 yes teacher_forced ",
+        "hidden=8 3 no teacher_forced ",
     ]
     assert runs() == ["mine-hidden_4-seed_2", "mine-hidden_8-seed_2"]
     assert shown("--metric", "exact_match", "--lengths", "2", "--baseline", "model.hidden=4") == [
-        ("hidden=4", "2", "yes", "", "exact_match"),
-        ("hidden=8", "2", "yes", "hidden=4", "exact_match"),
+        "hidden=4 2 yes exact_match ",
+        "hidden=8 2 yes exact_match hidden=4",
     ]
 
 

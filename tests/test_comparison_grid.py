@@ -1,5 +1,6 @@
 """From --vary and experiment files to trials, all of them checked before anything runs."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     vary = ("model.attention.score=dot,none", "seed=1-2")
     found = plan(base, vary=vary)
     assert list(groups_of(found)) == ["dot", "none"]
-    expected = [(score, seed) for score in ("dot", "none") for seed in (1, 2)]
+    expected = [*itertools.product(("dot", "none"), (1, 2))]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
@@ -222,7 +223,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     found = make_plan(compose_experiment(written(base)), Path("none"))
     assert found.name == "mine"
     assert found.metric == "teacher_forced"
-    expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
+    expected = [*itertools.product(("dot", "scaled"), (1, 2, 3))]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
         assert how_measured(trial) == ((3, 4, 5), 10, "last")

@@ -23,7 +23,7 @@ dot: {3: [0.5, 0.6, 0.7], 9: [0.1, 0.1, 0.1]}
 scaled: {3: [0.8, 0.7, 0.9], 9: [0.1, 0.2, 0.3]}
 none: {3: [1.0, 1.0, 0.7], 9: [0.0, 0.0, 0.0]}
 """)  # group -> length -> values of seeds 1, 2, 3
-LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 3.0)}
+LOSSES = yaml.safe_load("{dot: [0.1, 0.2, 0.3], scaled: [0.4, 0.4, 0.4], none: [1.0, 2.0, 3.0]}")
 
 
 def records(group, length, exact, entropy=None):

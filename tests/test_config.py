@@ -4,6 +4,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+import yaml
 from refusal import refusal, refused
 from tables import table
 
@@ -32,18 +33,18 @@ def problems(values, *overrides):
 HALF = "ends with what is not a character; leave it out"
 
 
-DEFAULTS = {  # of the specification
-    "model.embedding": 32,
-    "model.hidden": 96,
-    "model.attention.score": "scaled",
-    "model.attention.mask_padding": True,
-    "training.batch_size": 64,
-    "training.learning_rate": 0.003,
-    "training.clip_norm": 1.0,
-    "training.schedule": "cosine",
-    "task": "reverse",
-    "task.alphabet": "abcdefghijklmnopqrstuvwxyz",
-}
+DEFAULTS = yaml.safe_load("""
+model.embedding: 32
+model.hidden: 96
+model.attention.score: scaled
+model.attention.mask_padding: true
+training.batch_size: 64
+training.learning_rate: 0.003
+training.clip_norm: 1.0
+training.schedule: cosine
+task: reverse
+task.alphabet: abcdefghijklmnopqrstuvwxyz
+""")  # of the specification
 
 
 def value_at(config, key):

@@ -87,18 +87,28 @@ def test_what_is_not_plain_is_refused_with_its_line(text, message):
     assert said.startswith("some.yaml: not plain YAML: unacceptable character #x0007")
 
 
-@pytest.mark.parametrize("text", ["!!int 3", "&a 1", "*a", "! 3", "[1, &a 2]", "{a: !!str b}"])
+@table(
+    "text",
+    """
+!!int 3
+&a 1
+*a
+! 3
+[1, &a 2]
+{a: !!str b}
+""",
+)
 def test_tags_and_anchors_are_refused_wherever_a_value_is_written(cli, text):
     Path("a.yaml").write_text(f"seed: {text}\n")
     Path("vary.yaml").write_text(f"configs: configs/scaled.yaml\nvary:\n  seed: {text}\n")
-    for words in (
-        ["inspect", "a.yaml"],
-        ["inspect", "configs/scaled.yaml", "--set", f"seed={text}"],
-        ["compare", "vary.yaml"],
-        ["compare", "-c", "configs/scaled.yaml", "--vary", f"seed={text}"],
-        ["compare", "-c", "configs/scaled.yaml", "--vary", "seed=1", "--baseline", f"seed={text}"],
+    for line, *last in (
+        ("inspect a.yaml",),
+        ("compare vary.yaml",),
+        ("inspect configs/scaled.yaml --set", f"seed={text}"),
+        ("compare -c configs/scaled.yaml --vary", f"seed={text}"),
+        ("compare -c configs/scaled.yaml --vary seed=1 --baseline", f"seed={text}"),
     ):
-        assert f"not plain YAML: {ALIAS}" in cli(*words).refusal
+        assert f"not plain YAML: {ALIAS}" in cli(line, *last).refusal
 
 
 # ---- files ----

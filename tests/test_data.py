@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+import yaml
 from models import CPU
 
 from seq2attn.data import stream
@@ -69,22 +70,15 @@ def test_a_batch_by_hand():
     source = torch.tensor(ids)
     lengths = torch.tensor([3, 1])
     examples = Reverse(alphabet="abc").solve(source, lengths)
-    decoder = (
-        [[1, 4, 3, 5], [1, 4, 0, 0]],
-        [[4, 3, 5, 2], [4, 2, 0, 0]],
-        [3, 1],
-        [[2, 1, 0, -1], [0, -1, -1, -1]],
-    )
-    assert lists(make_batch(examples, source_eos=True)) == [
-        [[5, 3, 4, 2], [4, 2, 0, 0]],
-        [4, 2],
-        *decoder,
-    ]
-    assert lists(make_batch(examples, source_eos=False)) == [
-        ids,
-        [3, 1],
-        *decoder,
-    ]
+    decoder = yaml.safe_load("""
+- [[1, 4, 3, 5], [1, 4, 0, 0]]
+- [[4, 3, 5, 2], [4, 2, 0, 0]]
+- [3, 1]
+- [[2, 1, 0, -1], [0, -1, -1, -1]]
+""")
+    ended = [[[5, 3, 4, 2], [4, 2, 0, 0]], [4, 2]]
+    assert lists(make_batch(examples, source_eos=True)) == ended + decoder
+    assert lists(make_batch(examples, source_eos=False)) == [ids, [3, 1], *decoder]
     assert source.tolist() == ids
     assert lengths.tolist() == [3, 1]
 
@@ -94,14 +88,14 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     source = pad_rows([[5], [3, 4]], CPU)
     target = pad_rows([[4, 3, 4], [3]], CPU)
     batch = make_batch(Examples(*source, *target), source_eos=True)
-    read = [
-        [[5, 2, 0], [3, 4, 2]],
-        [2, 3],
-        [[1, 4, 3, 4], [1, 3, 0, 0]],
-        [[4, 3, 4, 2], [3, 2, 0, 0]],
-        [3, 1],
-        None,
-    ]
+    read = yaml.safe_load("""
+- [[5, 2, 0], [3, 4, 2]]
+- [2, 3]
+- [[1, 4, 3, 4], [1, 3, 0, 0]]
+- [[4, 3, 4, 2], [3, 2, 0, 0]]
+- [3, 1]
+- null
+""")
     assert lists(batch) == read
     assert batch.decoder_lengths.tolist() == [4, 2]
     for part in (

@@ -1,6 +1,7 @@
 """The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
 
 import copy
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from inline import ROOT
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
+from tables import rows
 from test_attention_changes import changed as predicted
 
 import seq2attn
@@ -208,19 +210,24 @@ def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
     assert shown.run(f"{undo} return isChanged()") is False
 
 
+PRESSED = """
+views[0].find('.next') | ArrowDown | state.step | 2
+by('numbers') | n | state.numbers | false
+views[0].columns[1].symbol | 5 | [...state.force] | [["2,1", 0.5]]
+by('numbers') | Enter | [...state.force] | [["2,1", 0.5]]
+"""  # a button, a key, and the state after both
+
+
 def test_keys_work_after_a_button_was_clicked(shown):
     press = (
         f"{KEY} const press = (button, name) => {{ button.click(); button.focus(); "
         f"key(name, button); }};"
     )
-    for button, key, result, expected in (
-        ("views[0].find('.next')", "ArrowDown", "state.step", 2),
-        ("by('numbers')", "n", "state.numbers", False),
-        ("views[0].columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
-        ("by('numbers')", "Enter", "[...state.force]", [["2,1", 0.5]]),
-    ):
+    for button, key, result, expected in rows(PRESSED):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"
-        assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == expected
+        assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == (
+            json.loads(expected)
+        )
 
 
 def test_temperature_padding_and_mask(shown, predictor):
@@ -438,12 +445,12 @@ def test_the_command_writes_a_page(cli, browser, tmp_path):
 @pytest.mark.slow  # that the page runs a pointer is tested in test_engine
 def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, tmp_path, cli):
     Path("few.tsv").write_text("ab\tb\nba\ta\nbb\tb\nac\ta\n")  # the targets have no c
-    config = {
-        "task": {"name": "pairs", "train": "few.tsv", "dev": "few.tsv"},
-        "model": {"hidden": 6, "embedding": 4, "decoder": "pointer"},
-        "training": {"epochs": 1, "batch_size": 4, "snapshots": 0},
-    }
-    run = seq2attn.train(config, name="few", device="cpu", progress=False)
+    Path("few.yaml").write_text(
+        "task: {name: pairs, train: few.tsv, dev: few.tsv}\n"
+        "model: {hidden: 6, embedding: 4, decoder: pointer}\n"
+        "training: {epochs: 1, batch_size: 4, snapshots: 0}\n"
+    )
+    run = seq2attn.train("few.yaml", name="few", device="cpu", progress=False)
     (shown,) = run_models([run])
     shown.predictor.model.decoder.generate.bias.data.fill_(-9.0)  # it copies at every step
     open_page(browser, tmp_path, render([shown]))

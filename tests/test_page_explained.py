@@ -254,13 +254,13 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
     for width, height in ((1440, 900), (1024, 768), (390, 844)):
         run = show("scaled", width, height)
         said = [run(f"{places} type_({json.dumps(text)}); return {look}") for text in texts]
-        assert [one[:2] for one in said] == [
-            ["", "false"],
-            ["The model does not know C A B · use cab", "true"],
-            ["The model does not know ␣ (space) · use cab", "true"],
-            ["The model does not know z Q 7 2028", "true"],
-            ["Type a string.", "false"],
-            ["", "false"],
+        assert [f"{invalid} {one}".strip() for one, invalid, *_ in said] == [
+            "false",
+            "true The model does not know C A B · use cab",
+            "true The model does not know ␣ (space) · use cab",
+            "true The model does not know z Q 7 2028",
+            "false Type a string.",
+            "false",
         ]
         assert len({tuple(tops) for _, _, *tops in said}) == 1, width
     assert "hello" not in run("return by('intro').textContent")

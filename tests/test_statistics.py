@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 from tables import table
 
 from seq2attn.results.statistics import (
@@ -144,15 +145,15 @@ def test_the_difference_of_two_error_rates_by_hand():
 
 
 def test_ranks_of_numbers_by_seed():
-    rates = {"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}
+    rates = yaml.safe_load("{a: {1: 0.5, 2: 0.6}, b: {1: 0.1, 2: 0.2}, c: {1: 0.9, 2: 0.1}}")
     found = rank(rates, 1.0, lower_is_better=True)
     assert {name: one.rank for name, one in found.items()} == {"b": 1, "c": 2, "a": 3}
     assert found["a"].behind.value == pytest.approx(0.4)  # by 0.4 with both seeds
     assert [one.may_be_best for one in found.values()] == [True, True, False]
-    shares = {"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}
+    shares = yaml.safe_load("{a: {1: 1.0, 2: 0.7}, b: {1: 0.0, 2: 0.4}}")
     _, worst = rank(shares, 1.0, lower_is_better=False).values()
     assert (worst.behind.low, worst.behind.high) == (-1, 1)
-    shares = {"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}}
+    shares = yaml.safe_load("{a: {1: 0.5}, b: {1: 0.9}, c: {2: 0.9}, d: {}}")
     found = rank(shares, 1.0, lower_is_better=False)
     assert [(name, one.rank) for name, one in found.items()] == [("b", 1), ("c", 1), ("a", 3)]
     assert found["c"].behind is None  # no seed in common

@@ -6,6 +6,7 @@ import pty
 import termios
 
 import pytest
+from tables import table
 
 
 def test_long_strings_are_predicted_without_weights(run_copy, cli):
@@ -14,12 +15,6 @@ def test_long_strings_are_predicted_without_weights(run_copy, cli):
     assert "weights" in second
 
 
-CONSOLES = [
-    {"PYTHONIOENCODING": "ascii"},
-    {"PYTHONIOENCODING": "cp1252", "COLUMNS": "40"},
-    {"NO_COLOR": "1", "FORCE_COLOR": "1"},
-    {"TERM": "dumb", "COLUMNS": "1"},
-]
 COMMANDS = """
 list
 runs
@@ -30,7 +25,16 @@ train -h
 """.strip().split("\n")
 
 
-@pytest.mark.parametrize("console", CONSOLES, ids=str)
+@table(
+    "console",
+    """
+{PYTHONIOENCODING: ascii}
+{PYTHONIOENCODING: cp1252, COLUMNS: "40"}
+{NO_COLOR: "1", FORCE_COLOR: "1"}
+{TERM: dumb, COLUMNS: "1"}
+""",
+    "console",
+)
 @pytest.mark.parametrize(
     "command",
     [
