@@ -21,14 +21,10 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
-from seq2attn.model.cells import GRU
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.encoder import Bridge
-from seq2attn.model.histories import Location, Shift
-from seq2attn.model.normalisers import LocalP, View
+from seq2attn.model.normalisers import View
 from seq2attn.model.scores import Additive
 from seq2attn.pages.functions import functions
-from seq2attn.parts import register
+from seq2attn.parts import KINDS, register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step
@@ -195,33 +191,50 @@ def parts_of(function):
     return lambda self, given: tuple(1.5 * part + 0.2 for part in function(self, given))
 
 
-# which part of a config, its class, the method, the rest of the config, how the method is changed
-OVERRIDDEN = [
-    *(("score", Additive, method, {}, changed) for method in ("forward", "project", "values")),
-    ("score", Additive, "with_features", {"history": "location"}, changed),
-    ("window", LocalP, "forward", {}, view),
-    *(("history", Location, method, {}, changed) for method in ("forward", "update", "combine")),
-    ("history", Shift, "extra_context", {}, changed),
-    *(("cell", GRU, method, {}, changed) for method in ("step", "project_input", "output")),
-    ("cell", GRU, "initial", {}, parts_of),
-    *(
-        ("decoder", kind, "advance", {}, position_and_features)
-        for kind in (BahdanauDecoder, LuongDecoder)
-    ),
-    ("decoder", LuongDecoder, "begin", {}, begun),
-    *(("decoder", LuongDecoder, method, {}, changed) for method in ("features", "decode")),
-    ("decoder", BahdanauDecoder, "forward", {}, threes),
-    ("initial_state", Bridge, "forward", {}, parts_of),
-]
+CHANGES = {  # in other ways than by a factor
+    "window forward": view,
+    "cell initial": parts_of,
+    "decoder advance": position_and_features,
+    "decoder begin": begun,
+    "decoder forward": threes,
+    "initial_state forward": parts_of,
+}
 
 
-@pytest.mark.parametrize("key, kind, method, options, change", OVERRIDDEN)
-def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change):
-    mine = type("Mine", (kind,), {method: change(getattr(kind, method))})
-    register("mine")(mine)
+@table(
+    "kinds, name, method, history",
+    """
+scores | additive | forward | none
+scores | additive | project | none
+scores | additive | values | none
+scores | additive | with_features | location
+windows | local_p | forward | none
+histories | location | forward | none
+histories | location | update | none
+histories | location | combine | none
+histories | shift | extra_context | none
+cells | gru | step | none
+cells | gru | project_input | none
+cells | gru | output | none
+cells | gru | initial | none
+decoders | bahdanau | advance | none
+decoders | luong | advance | none
+decoders | luong | begin | none
+decoders | luong | features | none
+decoders | luong | decode | none
+decoders | bahdanau | forward | none
+initial-states | bridge | forward | none
+""",
+)
+def test_a_plug_in_that_overrides_one_method(kinds, name, method, history):
+    registry = KINDS[kinds]
+    kind = registry.get(name).load()
+    key = registry.config_key.rpartition(".")[2]
+    change = CHANGES.get(f"{key} {method}", changed)
+    register("mine")(type("Mine", (kind,), {method: change(getattr(kind, method))}))
     register("plain")(type("Plain", (kind,), {}))
     config, plain = (
-        configured(**{"initial_state": "bridge", **options, key: name})
+        configured(**{"initial_state": "bridge", "history": history, key: name})
         for name in ("mine", "plain")
     )
     assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))

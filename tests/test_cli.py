@@ -229,48 +229,42 @@ def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found)
 # ---- predict ----
 
 
-def unseen(which):
-    return f"of a length never seen in training (trained: 1 to 2 symbols): {which}\n"
-
-
-LINE = "error: line {} of standard input: {}"
-PREDICTED = [  # the words, standard input, what is printed, and how the messages begin
-    (["ab", "b", "ba"], "", "ba\nb\nab\n", ""),
-    (["aba"], "", None, unseen("1 of 1 strings")),
-    (["aba", "ab"], "", None, unseen("1 of 2 strings")),
-    (["-"], "aba\nb\nabab\n", None, unseen("2 of 3 strings")),
-    (["-"], "ab\nba\r\nb", "ba\nab\nb\n", ""),
-    (["-"], "", "", ""),
-    (
-        ["-"],
-        "ab\nAB\nba\n",
-        "ba\n\nab\n",
-        LINE.format(2, "'AB' has symbols the model never saw: "),
-    ),
-    (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "'' has no symbol, or an empty one")),
-    (
-        ["-"],
-        "ab\n" + "a" * (LONGEST + 1),
-        "ba\n\n",
-        LINE.format(2, "the string is longer than 100,000 characters"),
-    ),
-    (
-        ["-"],
-        io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8"),
-        "\nba\n",
-        LINE.format(1, "'\\udcff' has symbols"),
-    ),
-    (["-"], None, "", "error: standard input is closed\nGive the strings as arguments.\n"),
-]
-
-
-@pytest.mark.parametrize("words, stdin, out, message", PREDICTED, ids=range(len(PREDICTED)))
+@table(
+    "words, stdin, out, message",
+    r"""
+ab b ba | "" | "ba\nb\nab\n" | ""
+aba | "" | null | "of a length never seen in training (trained: 1 to 2 symbols): 1 of 1 strings\n"
+aba ab | ""
+  | null | "of a length never seen in training (trained: 1 to 2 symbols): 1 of 2 strings\n"
+- | "aba\nb\nabab\n"
+  | null | "of a length never seen in training (trained: 1 to 2 symbols): 2 of 3 strings\n"
+- | "ab\nba\r\nb" | "ba\nab\nb\n" | ""
+- | "" | "" | ""
+- | "ab\nAB\nba\n" | "ba\n\nab\n"
+  | "error: line 2 of standard input: 'AB' has symbols the model never saw: "
+- | "\nab\n\n" | "\nba\n\n" | "error: line 1 of standard input: '' has no symbol, or an empty one"
+- | null | "" | "error: standard input is closed\nGive the strings as arguments.\n"
+""",
+    "stdin out message",
+)
 def test_predict_prints_only_the_outputs_and_notes_on_stderr(words, stdin, out, message):
-    done = seq2attn("predict --run tiny-001", *words, stdin=stdin)
+    done = seq2attn(f"predict --run tiny-001 {words}", stdin=stdin)
     assert done.code == (2 if message.startswith("error: ") else 0)
     assert done.out == out or out is None
     assert done.err.startswith(message)
     assert bool(done.err) == bool(message)
+
+
+def test_predict_names_a_line_that_is_too_long_and_one_that_is_no_text():
+    raw = io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8")
+    long = "the string is longer than 100,000 characters"
+    for stdin, out, says in (
+        ("ab\n" + "a" * (LONGEST + 1), "ba\n\n", f"2 of standard input: {long}"),
+        (raw, "\nba\n", "1 of standard input: '\\udcff' has symbols"),
+    ):
+        done = seq2attn("predict - --run tiny-001", stdin=stdin)
+        assert (done.code, done.out) == (2, out)
+        assert done.err.startswith(f"error: line {says}")
 
 
 def test_predict_prints_json():
@@ -486,19 +480,19 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     assert succeed("inspect runs/second") == succeed("inspect second")
 
 
-ALPHABETS = [
-    "'#: \"-'",
-    '"\\\\\'"',
-    '"\\u00e9\\u6587\\t"',
-    "'0123456789'",
-    "'1e5'",
-    "'~'",
-    "' '",
-    "'[{&*!|>%@`'",
-]
-
-
-@pytest.mark.parametrize("alphabet", ALPHABETS)
+@table(
+    "alphabet",
+    r"""
+'#: "-'
+"\\'"
+"\u00e9\u6587\t"
+'0123456789'
+'1e5'
+'~'
+' '
+'[{&*!|>%@`'
+""",
+)
 def test_inspect_quotes_any_alphabet(work, alphabet):
     config = load_config(work / "tiny.yaml", [f"task.alphabet={alphabet}"])
     (work / "printed.yaml").write_text(

@@ -3,7 +3,6 @@ import sys
 from functools import reduce
 from pathlib import Path
 
-import pytest
 import yaml
 from refusal import refusal, refused
 from tables import table
@@ -184,17 +183,17 @@ def test_a_mistake_is_reported_under_the_key_to_change(overrides, key, message):
     assert len(found[key]) < 300
 
 
-@pytest.mark.parametrize(
+@table(
     "overrides",
-    [
-        "task.min_length=3 task.max_length=3",
-        "training.warmup=5 training.steps=5",
-        "training.target=0.9 evaluation.lengths=12,20",
-        "evaluation.lengths=[13]",
-        f"{TRANSFORMER} training.losses=coverage",
-        f"{WIDE}=none model.layers=2",
-        f"{WIDE}=general model.initial_state=last",
-    ],
+    f"""
+task.min_length=3 task.max_length=3
+training.warmup=5 training.steps=5
+training.target=0.9 evaluation.lengths=12,20
+evaluation.lengths=[13]
+{TRANSFORMER} training.losses=coverage
+{WIDE}=none model.layers=2
+{WIDE}=general model.initial_state=last
+""",
 )
 def test_valid_combinations_are_accepted(overrides):
     check_config({}, separate(overrides))

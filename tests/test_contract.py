@@ -432,55 +432,38 @@ def without(name, value=None):
     return task
 
 
-@pytest.mark.parametrize(
-    "task, says",
-    [
-        (
-            without("source_vocabulary"),
-            "its constructor has to set source_vocabulary, a Vocabulary",
-        ),
-        (
-            without("min_length", 4),
-            "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max",
-        ),
-        (
-            without("examples", lambda *_: None),
-            "examples(random, 8, None): NoneType, expected Examples",
-        ),
-        (
-            without("target_length", lambda n: n),
-            "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
-        ),
-        (
-            changed(source=lambda ids, _: ids.float()),
-            "source is torch.float32 (8, 3) with 8 lengths; expected torch.int64 (8, T) with 8",
-        ),
-        (
-            changed(target_lengths=lambda n, _: n[:2]),
-            "target is torch.int64 (8, 6) with 2 lengths; expected",
-        ),
-        (
-            changed(target_lengths=lambda n, _: n * 0),
-            "target lengths are 0 to 0; expected 1 to 6, the width",
-        ),
-        (
-            changed(target=lambda ids, _: ids + 2 * (ids == 4)),
-            "target has the id 6; expected 3 to 4",
-        ),
-        (changed(source=lambda ids, _: ids - 1), "source has the id 2; expected 3 to 4"),
-        (
-            changed(source=lambda ids, _: ids.clamp(min=1)),
-            "source has the id 1; expected 3 to 4, and 0 behind",
-        ),
-        (
-            changed(alignment=lambda _, drawn: drawn.source),
-            "alignment: torch.int64 (8, 3), expected torch.int64 (8, 6)",
-        ),
-        (
-            changed(alignment=lambda _, drawn: drawn.target),
-            "examples(random, 8, None): alignment points outside the source",
-        ),
-    ],
-)
-def test_the_first_violation_is_reported(task, says):
+VIOLATIONS = {
+    "its constructor has to set source_vocabulary, a Vocabulary": without("source_vocabulary"),
+    "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max": without(
+        "min_length", 4
+    ),
+    "examples(random, 8, None): NoneType, expected Examples": without("examples", lambda *_: None),
+    "target_length(2) is 2, but examples(random, 8, None) has a target of 4": without(
+        "target_length", lambda n: n
+    ),
+    "source is torch.float32 (8, 3) with 8 lengths; expected torch.int64 (8, T) with 8": changed(
+        source=lambda ids, _: ids.float()
+    ),
+    "target is torch.int64 (8, 6) with 2 lengths; expected": changed(
+        target_lengths=lambda n, _: n[:2]
+    ),
+    "target lengths are 0 to 0; expected 1 to 6, the width": changed(
+        target_lengths=lambda n, _: n * 0
+    ),
+    "target has the id 6; expected 3 to 4": changed(target=lambda ids, _: ids + 2 * (ids == 4)),
+    "source has the id 2; expected 3 to 4": changed(source=lambda ids, _: ids - 1),
+    "source has the id 1; expected 3 to 4, and 0 behind": changed(
+        source=lambda ids, _: ids.clamp(min=1)
+    ),
+    "alignment: torch.int64 (8, 3), expected torch.int64 (8, 6)": changed(
+        alignment=lambda _, drawn: drawn.source
+    ),
+    "examples(random, 8, None): alignment points outside the source": changed(
+        alignment=lambda _, drawn: drawn.target
+    ),
+}
+
+
+@pytest.mark.parametrize("says, task", VIOLATIONS.items())
+def test_the_first_violation_is_reported(says, task):
     assert says in first(check_examples, task).text

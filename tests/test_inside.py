@@ -13,6 +13,7 @@ import yaml
 from models import as_batch, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
+from tables import table
 from test_attention_changes import make as make_kind
 from textbook import gates
 
@@ -92,7 +93,16 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     assert not is_hooked(model.module)
 
 
-@pytest.mark.parametrize("cell, layers", [("gru", 1), ("gru", 2), ("lstm", 1), ("rnn", 1)])
+@table(
+    "cell, layers",
+    """
+gru | 1
+gru | 2
+lstm | 1
+rnn | 1
+""",
+    "layers",
+)
 def test_gates_are_recomputed_from_the_weights(cell, layers):
     model = made(cell=cell, layers=layers)
     answer, cache = model.run_with_cache(TEXT)

@@ -202,13 +202,13 @@ WINDOW = f"""
 """
 
 
-@pytest.mark.parametrize(
+@table(
     "steps",
-    [
-        "decoder=bahdanau",
-        "decoder={name: luong, input_feeding: true}",
-        "attention.history=coverage",
-    ],
+    """
+decoder=bahdanau
+decoder={name: luong, input_feeding: true}
+attention.history=coverage
+""",
 )
 def test_a_part_that_counts_queries_is_refused_where_queries_come_one_at_a_time(plugin, steps):
     plugin("import torch\n" + PART.format(base="Window", body=WINDOW))

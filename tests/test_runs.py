@@ -8,6 +8,7 @@ from importlib import metadata
 import pytest
 from models import make_config
 from refusal import refusal, refused
+from tables import table
 
 from seq2attn.config import Config
 from seq2attn.results.evaluation import Evaluation
@@ -188,8 +189,14 @@ def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
         assert cli("runs").out.splitlines()[1].startswith("tiny\tfinished\t")
 
 
-@pytest.mark.parametrize(
-    "words", ["predict ab", "eval tiny", "train --resume tiny", "inspect tiny"]
+@table(
+    "words",
+    """
+predict ab
+eval tiny
+train --resume tiny
+inspect tiny
+""",
 )
 def test_a_command_reads_the_environment_of_its_run_once(cli, runs_copy, monkeypatch, words):
     read = run_module.read_record
