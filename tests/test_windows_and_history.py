@@ -1,37 +1,19 @@
-"""What attention does with a shifting history over more steps than the textbook compares."""
-
-import math
+"""Monotonic attention: its noise, and over more steps than the textbook compares."""
 
 import pytest
 import torch
 from models import assert_close
 
-from seq2attn.model.histories import AttentionStep, ShiftByKey
+from seq2attn.model.histories import AttentionStep
 from seq2attn.model.monotonic import Monotonic
 
 D = 4
 
 
-def step_of(past, prepared=None):
+def step_of(past):
     """A step whose keys are all real."""
     valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
-    return AttentionStep(None, past, prepared, valid, valid)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("mode, times", [(True, 1), (False, 4)], ids=["training", "evaluation"])
-def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times):
-    history = ShiftByKey(D, D, 1).double().train(mode)
-    before = torch.tensor([[[0.6, 0.4]]]).double()
-    history.logits[history.reach] = 99.0  # weights stay where they are
-    for past, power in (
-        (torch.zeros(1, 3, 2).double(), 1),
-        (before.expand(1, 3, 2), times),
-    ):  # content decides, or past
-        step = step_of(past, history.prepare(torch.ones(1, 2, D).double()))
-        odds = (0.6 / 0.4) ** (power * (1 + math.log(2)))  # g = 1 + softplus(0)
-        found = history.combine(before, before, step).flatten().tolist()
-        assert found == pytest.approx([odds / (1 + odds), 1 / (1 + odds)])
+    return AttentionStep(None, past, None, valid, valid)
 
 
 @pytest.mark.parametrize("training", [True, False])
