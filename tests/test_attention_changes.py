@@ -244,9 +244,6 @@ def test_padding_changes_the_answer_only_where_it_is_not_masked():
     assert all(min(row) > 0 for row in changed(predictor, padding=3, mask_padding=False).weights)
 
 
-FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found "
-
-
 @table(
     "key, value, message",
     """
@@ -271,20 +268,24 @@ def test_changes_that_do_not_fit_are_refused(key, value, message):
         changed(make_predictor(), **{key: value})
 
 
-@pytest.mark.parametrize(
-    "force, message",
-    [
-        ({(0, 3): 0.5}, "unknown position 3; allowed: 0 to 2"),
-        ({(0, 0): 0.7, (0, 1): 0.7, (0, 2): 0.2}, "set at step 0 sum to 1.6; at most 1 is allowed"),
-        *(
-            ({place: wrong}, FORCE)
-            for place, wrong in (((-1, 0), 0.5), ((0, 0), 1.5), ((0, 0), "x"))
-        ),
-    ],
+@table(
+    "places, message",
+    """
+[[0, 3, 0.5]] | unknown position 3; allowed: 0 to 2
+[[0, 0, 0.7], [0, 1, 0.7], [0, 2, 0.2]]
+  | the weights set at step 0 sum to 1.6; at most 1 is allowed
+[[-1, 0, 0.5]]
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+[[0, 0, 1.5]]
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+[[0, 0, x]]
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+""",
+    "places",
 )
-def test_weights_that_cannot_be_set_are_refused(force, message):
+def test_weights_that_cannot_be_set_are_refused(places, message):
     with refused_with(message):
-        changed(make_predictor(), force=force)
+        changed(make_predictor(), force={(step, at): weight for step, at, weight in places})
     with refused("unknown position 5"):
         changed(make_predictor(), ban=[(0, 5)])
 

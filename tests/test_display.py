@@ -6,9 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from inline import Terminal, plain
 from rich.console import Console
-from tables import table
+from tables import rows, table
 
 from seq2attn.display import console
 from seq2attn.display.console import make_display, say
@@ -167,19 +168,19 @@ def test_a_column_of_records_with_a_number_is_aligned_to_the_right():
     assert head in table.html()
 
 
-@pytest.mark.parametrize(
-    "cell, form, text",
-    [
-        (None, "", "-"),
-        (1234567, "d", "1234567"),
-        (0.00012, ".2g", "0.00012"),
-        ((0.1, 0.2, 0.3, 0.4, 0.5), ".1f", "0.1  0.2  0.3  0.4 …"),
-        (Estimate(0.1234, 0.1, 0.2), ".1%", "12.3 [10.0, 20.0]"),
-        ("tab\tescape\x1b[2J", "", "tab\\tescape\\u001b[2J"),
-    ],
-)
-def test_cells(cell, form, text):
-    assert text_of(cell, form) == text
+def test_cells():
+    for cell, form, text in rows(CELLS):
+        assert text_of(yaml.safe_load(cell), form) == text
+    assert text_of(Estimate(0.1234, 0.1, 0.2), ".1%") == "12.3 [10.0, 20.0]"
+    assert text_of((0.1, 0.2, 0.3, 0.4, 0.5), ".1f") == "0.1  0.2  0.3  0.4 …"
+
+
+CELLS = r"""
+null | | -
+1234567 | d | 1234567
+0.00012 | .2g | 0.00012
+"tab\tescape\u001b[2J" | | tab\tescape\u001b[2J
+"""
 
 
 def show_two(display):

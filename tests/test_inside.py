@@ -188,43 +188,30 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     )
 
 
-@pytest.mark.parametrize(
-    "make, patch, message",
-    [
-        (
-            made,
-            {("symbols", 0): [0.0]},
-            r"'symbols' cannot be replaced in this model; allowed: .*decoder.state",
-        ),
-        (made, {"decoder.state": 0}, r"patch must be \(name, step\) -> a row, .*; found {'decoder"),
-        (made, {("decoder.state", -1): [0.0] * 5}, r"found {\('decoder.state', -1\)"),
-        (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
-        (
-            made,
-            {("decoder.state", 0): [0.0] * 4},
-            r"patch: decoder.state at 0 has the shape \(5,\); found \(4,\)",
-        ),
-        (
-            made,
-            {("attention.weights", 1): "x"},
-            "attention.weights at 1 must be numbers, .*; found 'x'",
-        ),
-        (
-            transformer,
-            {("attention.weights", 0): [0.0] * 4},
-            r"the shape \(2, 2, 4\); found \(4,\)",
-        ),
-        (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
-        (
-            KINDS["hard_monotonic"],
-            {("attention.context", 0): []},
-            "cannot be replaced in this model",
-        ),
-    ],
+@table(
+    "kind, name, index, row, message",
+    r"""
+bahdanau | symbols | 0 | [0.0]
+  | 'symbols' cannot be replaced in this model; allowed: .*decoder.state
+bahdanau | decoder.state | -1 | [0.0, 0.0, 0.0, 0.0, 0.0] | found {\('decoder.state', -1\)
+bahdanau | decoder.state | 0 | [0.0, 0.0, 0.0, 0.0]
+  | patch: decoder.state at 0 has the shape \(5,\); found \(4,\)
+bahdanau | attention.weights | 1 | x | attention.weights at 1 must be numbers, .*; found 'x'
+transformer | attention.weights | 0 | [0.0, 0.0, 0.0, 0.0] | the shape \(2, 2, 4\); found \(4,\)
+bahdanau | encoder.states | 4 | [0.0, 0.0, 0.0, 0.0, 0.0] | unknown position 4; allowed: 0 to 3
+hard_monotonic | attention.context | 0 | [] | cannot be replaced in this model
+""",
+    "index row",
 )
-def test_what_does_not_fit_is_refused(make, patch, message):
+def test_a_row_that_does_not_fit_is_refused(kind, name, index, row, message):
     with refused(message):
-        make().run_with_cache(TEXT, patch=patch)
+        KINDS[kind]().run_with_cache(TEXT, patch={(name, index): row})
+
+
+def test_what_is_no_patch_or_no_quantity_is_refused():
+    for wrong in ({"decoder.state": 0}, [("decoder.state", 0, [0.0] * 5)]):
+        with refused(r"patch must be \(name, step\) -> a row, .*; found .{1,2}'decoder"):
+            made().run_with_cache(TEXT, patch=wrong)
     with refused(r"unknown quantity 'state'; this model has encoder.states, "):
         made().run_with_cache(TEXT)[1]["state"]
 

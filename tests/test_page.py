@@ -12,7 +12,7 @@ from inline import ROOT
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
-from tables import rows
+from tables import rows, table
 from test_attention_changes import changed as predicted
 
 import seq2attn
@@ -120,24 +120,29 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "keys, changes",
-    [
-        ("ArrowDown ArrowLeft ArrowLeft ArrowLeft Enter", {"force": {(1, 0): 1.0}}),
-        ("ArrowLeft ArrowLeft ArrowLeft ArrowRight 3", {"force": {(0, 1): 0.3}}),
-        ("ArrowLeft ArrowLeft ArrowLeft B", {"ban": [0]}),
-        ("ArrowLeft ArrowLeft ArrowLeft b ArrowDown 0", {"ban": [(0, 0)], "force": {(1, 0): 0.0}}),
-        ("Enter Delete", {}),
-        ("Enter b B Escape", {}),
-    ],
+@table(
+    "keys, force, ban",
+    """
+ArrowDown ArrowLeft ArrowLeft ArrowLeft Enter | [[1, 0, 1.0]] | []
+ArrowLeft ArrowLeft ArrowLeft ArrowRight 3 | [[0, 1, 0.3]] | []
+ArrowLeft ArrowLeft ArrowLeft B | [] | [0]
+ArrowLeft ArrowLeft ArrowLeft b ArrowDown 0 | [[1, 0, 0.0]] | [[0, 0]]
+Enter Delete | [] | []
+Enter b B Escape | [] | []
+""",
+    "force ban",
 )
-def test_keys_change_a_weight(shown, predictor, keys, changes):
+def test_keys_change_a_weight(shown, predictor, keys, force, ban):
+    changes = {
+        "force": {(step, position): weight for step, position, weight in force},
+        "ban": [one if isinstance(one, int) else tuple(one) for one in ban],
+    }
     presses = "".join(f"key({one!r});" for one in keys.split())
     found = f"[{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').disabled]"
     answer, weights, unchanged = shown.run(f"{TYPE} {KEY} type_('cabd'); {presses} return {found}")
     assert answer == answer_of(predictor, "cabd", **changes)
     assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
-    assert unchanged == (not changes)
+    assert unchanged == (not force + ban)
 
 
 def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, predictor):

@@ -93,13 +93,18 @@ def measured(folder, pairs, written, **options):
     return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs, **options)
 
 
+def pairs_of(text):
+    """`pairs_of("a: x y, b: z")` -> `[("a", "x y"), ("b", "z")]`"""
+    return [tuple(pair.split(": ")) for pair in text.split(", ")]
+
+
 def test_error_rates_by_hand(tmp_path):
     """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3
     edits of 8 symbols.
 
     The loss is that of 12 tokens, of which 3 are wrong: <eos> counts too.
     """
-    right = [("a", "a' b'"), ("bb", "c' d'"), ("c", "a'"), ("dd", "a' b' c'")]
+    right = pairs_of("a: a' b', bb: c' d', c: a', dd: a' b' c'")
     written = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
     result = measured(tmp_path, right, written)
     expected = [(source, written[source], source == "a") for source, _ in right]
@@ -117,7 +122,7 @@ def test_error_rates_by_hand(tmp_path):
 
 
 def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(tmp_path):
-    pairs = [("a", "b' b'"), ("b", "b'"), ("a", "a' b'"), ("b", "b' b'"), ("a", "a' b'")]
+    pairs = pairs_of("a: b' b', b: b', a: a' b', b: b' b', a: a' b'")
     result = measured(tmp_path, pairs, {"a": "a' b'", "b": "a'"})
     expected = [("a", "a' b'", True), ("b", "b'", False)]
     assert [(one.source, one.right, one.is_right) for one in result.answers] == expected
@@ -126,7 +131,7 @@ def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(
     assert [row.samples for row in result.by_length("exact_match")] == [2]
 
 
-TWICE = [("a", "a'"), ("a", "a'"), ("a", "b'"), ("b", "b'"), ("c", "c'"), ("c", "a'")]
+TWICE = pairs_of("a: a', a: a', a: b', b: b', c: c', c: a'")
 
 
 def test_lines_of_a_source_count_together(tmp_path):

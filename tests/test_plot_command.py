@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
 
 from seq2attn.results.answers import AttentionMap
@@ -13,16 +14,15 @@ from seq2attn.runs.records import Metrics
 from seq2attn.runs.run import Run, evaluations, read_attention, read_metrics
 
 WHOLE = AttentionMap("a", "a", ("a",), ("a",), ((1.0,),), (0,)).to_json()
-DAMAGE = [
-    {},
-    {"weights": [[1.0, 0.0]]},
-    {"weights": []},
-    {"weights": [[2.0]]},
-    {"weights": [[float("nan")]]},
-    {"ideal": [1]},
-    {"output_symbols": [], "weights": []},
-]
-"""{}: other strings than those recorded"""
+DAMAGE = yaml.safe_load("""
+- {}  # other strings than those recorded
+- {weights: [[1.0, 0.0]]}
+- {weights: []}
+- {weights: [[2.0]]}
+- {weights: [[.nan]]}
+- {ideal: [1]}
+- {output_symbols: [], weights: []}
+""")
 
 
 @pytest.fixture

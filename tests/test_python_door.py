@@ -16,6 +16,7 @@ from inline import TINY
 from matplotlib.figure import Figure
 from outcomes import same_tensors
 from refusal import refused
+from tables import rows
 from test_attention_changes import changed
 
 import seq2attn
@@ -175,6 +176,15 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
     pyplot.close(new.figure)
 
 
+REFUSED = """
+predict | {beam: 2, length_penalty: .nan} | length_penalty must be a number from 0 to 10; found nan
+predict | {beam: 0} | beam must be a whole number from 1; found 0
+evaluate | {samples: 2.5} | samples must be a whole number from 1; found 2.5
+evaluate | {seed: -1} | seed must be a whole number from 0; found -1
+train | {threads: 0} | threads must be a whole number from 1; found 0
+"""
+
+
 def test_interventions_are_those_of_the_predictor(model):
     changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "temperature": 2.0, "write": {0: "b"}}
     changes |= {"ban": np.array([2, 3]), "padding": 2, "mask_padding": False}
@@ -188,22 +198,14 @@ def test_interventions_are_those_of_the_predictor(model):
     beamed = model.predict("ab", beam=3)
     assert beamed.hypotheses[0].output == beamed.output
     assert len(beamed.hypotheses) == 3
-    predict = partial(model.predict, "ab")
-    evaluate = partial(model.evaluate, [3])
-    train = partial(seq2attn.train, {})
-    for call, wrong, message in (
-        (
-            predict,
-            {"beam": 2, "length_penalty": np.nan},
-            "length_penalty must be a number from 0 to 10; found nan",
-        ),
-        (predict, {"beam": 0}, "beam must be a whole number from 1; found 0"),
-        (evaluate, {"samples": 2.5}, "samples must be a whole number from 1; found 2.5"),
-        (evaluate, {"seed": -1}, "seed must be a whole number from 0; found -1"),
-        (train, {"threads": 0}, "threads must be a whole number from 1; found 0"),
-    ):
+    calls = {
+        "predict": partial(model.predict, "ab"),
+        "evaluate": partial(model.evaluate, [3]),
+        "train": partial(seq2attn.train, {}),
+    }
+    for name, wrong, message in rows(REFUSED):
         with refused(message):
-            call(**wrong)
+            calls[name](**yaml.safe_load(wrong))
 
 
 def test_load_takes_a_checkpoint(runs_copy):

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 from forks import TINY
 from inline import OUTPUT_VARIABLES, Inline, call_main
+from tables import rows
 
 pytest.importorskip("hypothesis")
 
@@ -188,21 +189,23 @@ def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure
 # ---- any value in any field of a run's JSON files, for every command that reads runs ----
 
 FIELD = "@@"
-KINDS = {  # as JSON, or what Python reads as JSON
-    "null": "null",
-    "true": "true",
-    "text": '"x"',
-    "markup": '"<b>$&{{title}}"',
-    "escapes": '"\\u001b[31m\\u0000\\n"',
-    "lone surrogate": '"\\ud800"',
+KINDS = r"""
+null | null
+true | true
+text | "x"
+markup | "<b>$&{{title}}"
+escapes | "\u001b[31m\u0000\n"
+lone surrogate | "\ud800"
+list of lists | [[1]]
+mapping of mappings | {"name": {"name": NaN}}
+infinity | -Infinity
+1e308 | 1e308
+below zero | -1
+a fraction | 1.5
+2^63 | 9223372036854775808
+"""  # as JSON, or what Python reads as JSON
+KINDS = dict(rows(KINDS)) | {
     "long text": f'"{"x" * 20_000}"',
-    "list of lists": "[[1]]",
-    "mapping of mappings": '{"name": {"name": NaN}}',
-    "infinity": "-Infinity",
-    "1e308": "1e308",
-    "below zero": "-1",
-    "a fraction": "1.5",
-    "2^63": str(2**63),
     "5,000 digits": "9" * 5_000,
     "deep": "[" * 3_000 + "]" * 3_000,
 }
