@@ -141,6 +141,13 @@ def cli(tmp_path, monkeypatch, formulas_alone):
 
 
 @pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def one_place(monkeypatch):
     """A part is tried against its contract in one tiny model instead of three."""
     from seq2attn.contract import parts as contract

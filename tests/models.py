@@ -1,5 +1,6 @@
 """Models as the tests need them, and batches for them."""
 
+import pytest
 import torch
 import yaml
 from inline import TINY
@@ -27,6 +28,7 @@ NAMED = {  # what stands for a part with options
 CELLS = parts.CELLS.names()
 INITIAL_STATES = parts.INITIAL_STATES.names()
 ARRANGEMENTS = ["feeding", "order 0", *parts.DECODERS.names()]
+each_arrangement = pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 WINDOWS = ["reversed", *parts.WINDOWS.names()]
 HISTORIES = parts.HISTORIES.names()
 ATTENDING = [name for name in SCORES.names() if name != "none"]
@@ -105,6 +107,19 @@ def assert_close(found, expected, rtol=None, atol=None):
 def close(found, expected, tolerance=1e-11):
     """Equal but for rounding in float64."""
     assert_close(found, expected, 0, tolerance)
+
+
+def stepped(model, tokens, state, memory):
+    """Logits (B, L, V) and weights (B, L, S), None without attention, one position after another;
+    tokens: the decoder's inputs (B, L).
+    """
+    steps = []
+    for column in tokens.unbind(1):
+        decoded, state = model.step(column, state, memory)
+        steps.append(decoded)
+    logits = torch.cat([one.logits for one in steps], dim=1)
+    attends = decoded.weights is not None
+    return logits, torch.cat([one.weights for one in steps], dim=1) if attends else None
 
 
 def as_batch(source, lengths, tokens, decoder_lengths=None):

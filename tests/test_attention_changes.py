@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, assert_close, make_batch, make_model
+from models import (
+    ARRANGEMENTS,
+    HISTORIES,
+    WINDOWS,
+    as_batch,
+    assert_close,
+    make_batch,
+    make_model,
+    stepped,
+)
 from refusal import refused, refused_with
 from tables import table
 
@@ -39,17 +48,9 @@ def make(kind):
 def outputs(model, changes=None, source=SOURCE, edit=None):
     """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes."""
     hooks = (changes or Changes()).hooks(model, source, LENGTHS)
-    logits = []
-    weights = []
     with hooked_places(hooks, Rank.CHANGE):
         memory, state = model.encode(source, LENGTHS)
-        if edit is not None:
-            memory = edit(memory)
-        for tokens in TOKENS.unbind(1):
-            decoded, state = model.step(tokens, state, memory)
-            logits.append(decoded.logits)
-            weights.append(decoded.weights)
-    return torch.cat(logits, dim=1), torch.cat(weights, dim=1)
+        return stepped(model, TOKENS, state, edit(memory) if edit else memory)
 
 
 def every_step(weights):

@@ -4,7 +4,7 @@ with their formulas.
 
 import pytest
 import torch
-from models import as_batch, close, make_batch, make_config, make_model
+from models import as_batch, close, each_arrangement, make_batch, make_config, make_model
 from torch import nn
 
 from seq2attn.build import build_model
@@ -12,7 +12,7 @@ from seq2attn.build import build_model
 # ---- names and first weights ----
 
 
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@each_arrangement
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
     bidirectional, arrangement
@@ -62,7 +62,7 @@ def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
 # ---- dropout ----
 
 
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@each_arrangement
 def test_dropout_acts_in_training_only(arrangement):
     options = {"layers": 2, "arrangement": arrangement, "initial_state": "last"}
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 import torch
-from models import CPU, SIX_STEPS, assert_close, first_batch, is_real
+from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, stepped
 from outcomes import same_tensors
 from refusal import refused
 from tables import table
@@ -58,18 +58,6 @@ def trained_loss(model, config):
     return float(step.losses(step.forward(batch, 0), batch)["loss"].detach())
 
 
-def stepped(model, batch):
-    """Logits (B, L, V) and weights (B, L, S) of prediction, one position after another."""
-    memory, state = model.encode(batch.source, batch.source_lengths)
-    logits = []
-    weights = []
-    for tokens in batch.decoder_input.unbind(1):
-        decoded, state = model.step(tokens, state, memory)
-        logits.append(decoded.logits)
-        weights.append(decoded.weights)
-    return torch.cat(logits, dim=1), None if weights[0] is None else torch.cat(weights, dim=1)
-
-
 def exported(model, source, inputs):
     """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs
     (L,).
@@ -101,7 +89,8 @@ def assert_trained_is_used(model, config, plain):
     batch = first_batch(config)
     logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
     model.eval()
-    predicted, weights = stepped(model, batch)
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    predicted, weights = stepped(model, batch.decoder_input, state, memory)
     real = is_real(batch.decoder_lengths, batch.decoder_input.size(1))
     assert_close(logits[real], predicted[real])
     assert_close(model(batch).logits, predicted)

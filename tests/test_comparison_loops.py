@@ -21,9 +21,8 @@ VARY = ["model.attention.score=dot,additive", "seed=1-2"]
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY)
+def work(here):
+    (here / "tiny.yaml").write_text(TINY)
 
 
 def adam(model, optimiser=torch.optim.Adam, rate=0.01):

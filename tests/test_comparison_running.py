@@ -44,9 +44,8 @@ def failed(error):
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY)
+def work(here, trials_here):
+    (here / "tiny.yaml").write_text(TINY)
 
 
 def compare(*vary, executor=Inline, **options):

@@ -35,10 +35,9 @@ PATIENCE = 900  # seconds
 
 
 @pytest.fixture(autouse=True)
-def work(tmp_path, monkeypatch):
+def work(here):
     pytest.importorskip("distributed", reason='not installed: pip install "seq2attn[dask]"')
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY)
+    (here / "tiny.yaml").write_text(TINY)
 
 
 def cluster(workers):

@@ -22,8 +22,7 @@ def test_notebooks_are_small_and_their_code_compiles(notebook):
 
 
 @pytest.mark.slow
-def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_question_of_the_notebook_on_patching_is_answered(here):
     names = {}
     for cell in cells(NOTEBOOKS[0].with_name("inside.ipynb")):
         exec("".join(cell["source"]), names)
@@ -34,8 +33,7 @@ def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypa
     assert contexts.max() > 2 > states.max()
 
 
-def test_the_lesson_without_seq2attn_or_a_wheel_says_how_to_make_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_lesson_without_seq2attn_or_a_wheel_says_how_to_make_one(here, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     first = cells(ROOT / "examples/lesson.ipynb")[0]
     with pytest.raises(SystemExit, match="`pip wheel --no-deps"):

@@ -1,5 +1,7 @@
 """`seq2attn check --expect` tells a score from the expected one, and says how they differ."""
 
+from pathlib import Path
+
 import pytest
 from tables import table
 
@@ -68,8 +70,8 @@ additive | good_concat tanh
 general | good_bilinear
 """,
 )
-def test_a_wrong_score_is_named_by_its_mistake(cli, tmp_path, expected, names):
-    (tmp_path / "mine.py").write_text(FILE)
+def test_a_wrong_score_is_named_by_its_mistake(cli, expected, names):
+    Path("mine.py").write_text(FILE)
     done = cli("check --plugin mine.py --expect", expected, *names.split())
     for row in done.rows(code=int(names.count(" ") > 0)):
         name = row["score"]
@@ -77,8 +79,8 @@ def test_a_wrong_score_is_named_by_its_mistake(cli, tmp_path, expected, names):
         assert row["difference"] == wanted, row
 
 
-def test_what_is_expected_may_come_from_a_file(cli, tmp_path):
-    (tmp_path / "mine.py").write_text(FILE)
+def test_what_is_expected_may_come_from_a_file(cli):
+    Path("mine.py").write_text(FILE)
     done = cli("check other --plugin mine.py --expect scaled")
     assert done.code == 1
     assert "a division by sqrt(D), D = 12, is missing" in done.out

@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -182,8 +183,8 @@ def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli,
     assert {row["family"] for row in cli("eval --lengths 2").rows()} == {"unary"}
 
 
-def test_compare_measures_families(cli, trials_here, blank_figures, tmp_path):
-    (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
+def test_compare_measures_families(cli, trials_here, blank_figures):
+    Path("tiny.yaml").write_text(TINY_COMPARISON)
     line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
     told = cli(f"{line} random runs --lengths 2-3 --json --plot figures").json
@@ -192,7 +193,7 @@ def test_compare_measures_families(cli, trials_here, blank_figures, tmp_path):
     ]
     rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
     assert [(row["family"], row["length"]) for row in rows] == places * 2
-    assert (tmp_path / "figures/t-results.png").stat().st_size > 0
+    assert Path("figures/t-results.png").stat().st_size > 0
     again = cli(f"{line} runs --lengths 3")  # measured once more, without training
     assert "2 trials, 0 done, 2 to run" in again.err
     assert [row["family"] for row in again.rows()] == ["runs"]

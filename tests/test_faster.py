@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import as_batch, is_real, make_batch, make_cell_free_model, make_model
+from models import as_batch, each_arrangement, is_real, make_batch, make_cell_free_model, make_model
 from tables import table
 from torch import nn
 from torch.nn.utils import parametrizations, prune
@@ -32,7 +32,6 @@ needs_the_library = pytest.mark.skipif(
 )
 pytestmark = needs_the_library
 KNOWN = "dot scaled general scaled_general additive key_value".split()
-IN_C = ["bahdanau", "feeding", "luong"]
 
 
 def batch_for(lengths=(4, 2, 1), targets=(3, 3, 2)):
@@ -111,7 +110,7 @@ def resets_of(model, batch, encoder=0.5):
     return draw_resets(model, random, *tokens, encoder=encoder, decoder=0.5)
 
 
-@pytest.mark.parametrize("arrangement", IN_C)
+@each_arrangement
 def test_resets_of_states(arrangement):
     model = make_model(arrangement=arrangement, bidirectional=True)
     batch = batch_for()
@@ -166,7 +165,7 @@ sizes = st.integers(1, 40)
     hidden=sizes,
     embedding=sizes,
     score=st.sampled_from(KNOWN),
-    arrangement=st.sampled_from(IN_C),
+    arrangement=st.sampled_from("bahdanau feeding luong".split()),
     history=st.sampled_from("none location coverage location_coverage shift shift_by_key".split()),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 99),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from models import as_batch, make_batch, make_model
+from models import as_batch, each_arrangement, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
@@ -58,7 +58,7 @@ def softmax(scores):
     return np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@each_arrangement
 def test_quantities_are_those_of_the_formulas(arrangement):
     model = made(arrangement=arrangement, seed=3)
     answer, cache = model.run_with_cache(TEXT)

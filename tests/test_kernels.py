@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from inline import ROOT, process
-from models import CPU, make_model
+from models import CPU, each_arrangement, make_model
 from refusal import refused
 from test_faster import assert_faster_form_agrees, batch_for, needs_the_library
 
@@ -32,7 +32,7 @@ def test_a_switch_turns_it_off(monkeypatch):
 
 
 @needs_the_library
-@pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
+@each_arrangement
 @pytest.mark.parametrize("history", "none location_coverage shift shift_by_key".split())
 def test_every_variant_that_this_processor_runs_computes_the_same(
     arrangement, history, monkeypatch

@@ -4,6 +4,7 @@ its tolerance.
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
@@ -117,18 +118,18 @@ MISTAKES = {  # in the last solution: what is written instead, and how `check` c
 }
 
 
-def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
+def test_its_scores_are_told_from_wrong_ones(cli, own_scores):
     scaled, distance, _ = SOLUTIONS
-    (tmp_path / "mine.py").write_text(scaled)
+    Path("mine.py").write_text(scaled)
     cli("check --plugin mine.py --expect scaled").check()
     (check,) = commands("6. Exercises", "check")
-    (tmp_path / "distance.py").write_text(distance)
+    Path("distance.py").write_text(distance)
     cli(*shlex.split(check), "distance").check()
     for number, (right, (wrong, said)) in enumerate(MISTAKES.items()):
         name = f"distance{number}"
         assert right in distance
         text = distance.replace(right, wrong).replace('"distance"', f'"{name}"')
-        (tmp_path / f"{name}.py").write_text(text)
+        Path(f"{name}.py").write_text(text)
         done = cli(*shlex.split(check.replace("distance.py", f"{name}.py")), name)
         assert done.code == 1
         assert said in done.out, right
@@ -145,7 +146,7 @@ cosine = scaled
 
 
 @pytest.mark.slow
-def test_homework_is_graded(cli, tmp_path):
+def test_homework_is_graded(cli):
     starter = (ROOT / "examples/homework.py").read_text("utf-8")
     right = SOLUTIONS[-1]
     expected = {  # file: its points, and its result of each function
@@ -159,9 +160,9 @@ def test_homework_is_graded(cli, tmp_path):
         "gina": (right.replace("squeeze(1), weights", "squeeze(1)"), "0", "required"),
         "hugo": (SEVERAL, "0", "one-row"),
     }
-    (tmp_path / "handed-in").mkdir()
+    Path("handed-in").mkdir()
     for name, (text, *_) in expected.items():
-        (tmp_path / f"handed-in/{name}.py").write_text(text, "utf-8")
+        Path(f"handed-in/{name}.py").write_text(text, "utf-8")
     (line,) = commands("7. Homework", "check")
     done = cli(*shlex.split(line))
     for row, (name, (_, points, result)) in zip(done.rows(code=1), expected.items(), strict=True):
@@ -169,9 +170,9 @@ def test_homework_is_graded(cli, tmp_path):
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
     assert "16 of 18 did not pass" in done.err
-    said = (tmp_path / "feedback/ben.py.txt").read_text("utf-8")
+    said = Path("feedback/ben.py.txt").read_text("utf-8")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
-    said = (tmp_path / "feedback/carl.py.txt").read_text("utf-8")
+    said = Path("feedback/carl.py.txt").read_text("utf-8")
     assert said.count(" is not written yet") == said.count("Write it first.") == 2
     assert "Edit this" not in said
 

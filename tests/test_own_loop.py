@@ -45,8 +45,7 @@ def train(model):
 
 
 @pytest.fixture
-def saved(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def saved(here):
     model = seq2attn.new_model(VALUES, SETTINGS, device="cpu")
     train(model)
     assert model.save("mine", note="a loop") == model.run == Run(Path("runs/mine"))
@@ -112,8 +111,7 @@ def test_a_run_that_is_being_saved_is_locked(saved):
     assert not is_training(run)
 
 
-def test_half_precision_and_autocast(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_half_precision_and_autocast(here):
     model = seq2attn.new_model(VALUES, device="cpu")
     with torch.autocast("cpu", torch.bfloat16):
         assert model.loss(next(model.batches())).isfinite()
@@ -128,11 +126,10 @@ def test_a_model_can_be_pickled(saved):
         assert copied.predict("abcab").output == saved.predict("abcab").output
 
 
-def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(tmp_path, monkeypatch):
+def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(here):
     code = (ROOT / "examples/read_checkpoint.py").read_text("utf-8")
     assert "import seq2attn" not in code
     assert "from seq2attn" not in code
-    monkeypatch.chdir(tmp_path)
     quick = ["training.validation_samples=2", "training.snapshots=0", "evaluation.lengths=3"]
     model = seq2attn.new_model("configs/scaled.yaml", quick, device="cpu")
     model.save("scaled-001")

@@ -68,12 +68,11 @@ def score(code, init="pass"):
 
 
 @pytest.fixture
-def plugin(tmp_path, monkeypatch):
+def plugin(here):
     """`plugin(text)`: loads a plug-in with that text, `odd.py` in the working directory."""
-    monkeypatch.chdir(tmp_path)
 
     def load(text):
-        (tmp_path / "odd.py").write_text(text)
+        (here / "odd.py").write_text(text)
         load_plugin(Path("odd.py"))
 
     return load
@@ -256,15 +255,15 @@ class Unsayable(BaseException):
 """
 
 
-def test_whatever_ends_a_part_is_said_and_never_a_success(cli, tmp_path, untried):
+def test_whatever_ends_a_part_is_said_and_never_a_success(cli, untried):
     untried()
     code = "exit()"
     in_training = f"self.calls += self.training\n        if self.calls > 9: {code}"
     in_use = f"if keys.size(1) == 7: {code}"
     for name, lines in (("odd", in_training), ("other", in_use)):
         own = score(f"{lines}\n        return scores", "self.calls = 0") + UNSAYABLE
-        (tmp_path / f"{name}.py").write_text(own.replace('"odd"', f'"{name}"'))
-    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+        Path(f"{name}.py").write_text(own.replace('"odd"', f'"{name}"'))
+    Path("tiny.yaml").write_text(TINY_FILE)
     train = "train -c tiny.yaml -s training.steps=8"
     done = cli(f"{train} --plugin odd.py -s model.attention.score=odd --name run")
     assert done.code == 1
@@ -273,7 +272,7 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, tmp_path, untried
     assert frame == f"  odd.py:15, in forward: if self.calls > 9: {code}"
     assert hint == "Check it: seq2attn check --plugin odd.py"
     assert len(done.err) < 3000
-    assert '"state": "failed"' in (tmp_path / "runs/run/status.json").read_text()
+    assert '"state": "failed"' in Path("runs/run/status.json").read_text()
     cli(f"{train} --plugin other.py -s model.attention.score=other --name other").check()
     done = cli("predict --run other abcdef")
     assert (done.code, done.out) == (1, "")
@@ -281,8 +280,8 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, tmp_path, untried
 
 
 @pytest.mark.parametrize("code", EXITS)
-def test_whatever_ends_a_part_breaks_its_contract(cli, tmp_path, code):
-    (tmp_path / "odd.py").write_text(score(code) + UNSAYABLE)
+def test_whatever_ends_a_part_breaks_its_contract(cli, code):
+    Path("odd.py").write_text(score(code) + UNSAYABLE)
     done = cli("check --plugin odd.py")
     assert done.code == 1
     assert done.rows(1)[0]["result"].startswith(f"odd.py:14: {EXITS[code]}")
@@ -388,29 +387,29 @@ class Own(Loss):
         "with torch.inference_mode():\n            return decoded.logits.detach().mean()",
     ],
 )
-def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, tmp_path, code):
-    (tmp_path / "own.py").write_text(LOSS.format(code=code))
-    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, code):
+    Path("own.py").write_text(LOSS.format(code=code))
+    Path("tiny.yaml").write_text(TINY_FILE)
     assert "the loss has no gradient" in cli("check --plugin own.py").rows(1)[0]["result"]
     refusal = cli("train -c tiny.yaml --plugin own.py -s training.losses=own").refusal
     assert "loss: the loss has no gradient" in refusal
-    assert not (tmp_path / "runs").exists()
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize("calls, kept", [(0, False), (20, True)])
-def test_a_loss_that_loses_its_gradient_is_said(cli, tmp_path, calls, kept):
+def test_a_loss_that_loses_its_gradient_is_said(cli, calls, kept):
     """After so many calls in float32, of which the contract makes none."""
     lost = f"""
         loss = decoded.logits[batch.decoder_output != 0].mean()
         self.calls += loss.dtype == torch.float32
         return loss.detach() if self.calls > {calls} else loss
     """
-    (tmp_path / "own.py").write_text(LOSS.format(code=lost))
-    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+    Path("own.py").write_text(LOSS.format(code=lost))
+    Path("tiny.yaml").write_text(TINY_FILE)
     done = cli("train -c tiny.yaml --plugin own.py -s training.losses=own --name lost")
     assert done.code == 1
     assert "error: training.losses: own: there is no gradient in this step" in done.err
-    assert (tmp_path / "runs/lost").exists() == kept
+    assert Path("runs/lost").exists() == kept
 
 
 IN_PLACE = """
@@ -463,8 +462,8 @@ COUNTS = "self.calls += 1\n        return self.calls * decoded.logits.mean()"
         ),
     ],
 )
-def test_a_broken_rule_is_named(cli, tmp_path, text, rule, told):
-    (tmp_path / "odd.py").write_text(text)
+def test_a_broken_rule_is_named(cli, text, rule, told):
+    Path("odd.py").write_text(text)
     row = cli("check --plugin odd.py").rows(1)[-1]
     assert row["rule"] == rule
     assert told in row["result"]

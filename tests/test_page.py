@@ -435,13 +435,13 @@ def test_a_damaged_page_says_so(browser, tmp_path, rendered):
         assert "damaged" in browser.run("return document.body.innerText"), name
 
 
-def test_the_command_writes_a_page(cli, browser, tmp_path):
+def test_the_command_writes_a_page(cli, browser):
     small = " ".join(f"--set {setting}" for setting in (*SMALL, *BRIEF))
     cli(f"train --config {CONFIGS}/scaled.yaml --name tiny {small}").check()
     done = cli("page tiny --to tiny.html --text abc --snapshots 5").check()
     assert done.out == "tiny.html\n"
     browser.console()
-    browser.open(tmp_path / "tiny.html")
+    browser.open(Path("tiny.html").absolute())
     title = browser.run("return [document.title, by('text').value]")
     assert title == ["tiny", "abc"]
     assert browser.console() == []

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from inline import ROOT
-from tables import table
+from tables import rows, table
 
 pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
@@ -416,16 +416,19 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
 
 
+TERMS = """
+scaled | views[0].find('.stages .query') | What the step looks for
+scaled | by('temperature') | Scores are divided by it
+scaled | by('about').querySelectorAll('.term')[1] | s · h / √D: dot product
+train | by('train').querySelector('.term') | in nats a symbol
+"""
+
+
 def test_a_term_is_explained_to_the_keyboard(opened):
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true, cancelable: true})"
     shown = "setWeight(0, 0, 1); one.focus(); const said = by('tip').textContent;"
     hidden = f"one.dispatchEvent({key}); return [said, by('tip').hidden, isChanged()]"
-    for page, name, meaning in (
-        ("scaled", "views[0].find('.stages .query')", "What the step looks for"),
-        ("scaled", "by('temperature')", "Scores are divided by it"),
-        ("scaled", "by('about').querySelectorAll('.term')[1]", "s · h / √D: dot product"),
-        ("train", "by('train').querySelector('.term')", "in nats a symbol"),
-    ):
+    for page, name, meaning in rows(TERMS):
         run = opened(page)
         said, *after = run(f"const one = {name}; {shown} {hidden}")
         assert meaning in said

@@ -153,7 +153,8 @@ def test_lines_of_a_source_count_together(tmp_path):
 
 
 def test_pairs_of_answers_are_found_by_their_source(tmp_path):
-    good = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"}, tokens=True)
+    answers = {"a": "b'", "b": "a'", "c": "a'"}
+    good = measured(tmp_path, TWICE, answers, tokens=True)
     bad = measured(tmp_path, TWICE[::-1], {"a": "c'", "b": "b'", "c": "a'"}, tokens=True)
     # a counts three times for the first, b once for the second: 4 sums of +-3 +-1, of which 4
     # are at least 2 from 0
@@ -163,20 +164,20 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
     # interval n + 2 = 32/7 lines, the centre (3/7 - 9/7) / (32/7)
     half = 1.959964 * (12 / 7 + 1 - (6 / 7) ** 2 / (32 / 7)) ** 0.5 / (32 / 7)
     assert difference == pytest.approx((-2 / 6, -6 / 32 - half, -6 / 32 + half))
-    once = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"})
+    once = measured(tmp_path, TWICE, answers)
     assert once.paired(once).p == 1.0
     with refused("'a' counts 3 times in A, 1 in B"):
         good.paired(once)
     with refused("the right answers to 'c' are .*a'.*c'.* for A and .*c'.* for B"):
-        once.paired(measured(tmp_path, TWICE[:5], {"a": "b'", "b": "a'", "c": "a'"}))
+        once.paired(measured(tmp_path, TWICE[:5], answers))
     with refused("the right answers to 'b' are .*b'.* for A and .*a'.* for B"):
         other = [(source, target if source != "b" else "a'") for source, target in TWICE]
-        once.paired(measured(tmp_path, other, {"a": "b'", "b": "a'", "c": "a'"}))
+        once.paired(measured(tmp_path, other, answers))
     with refused(
         "the right answers to 'c' are .*a'.*c'.* for A and .*a'.*b'.* for B"
     ):  # both have a'
         other = [*TWICE[:4], ("c", "b'"), ("c", "a'")]
-        once.paired(measured(tmp_path, other, {"a": "b'", "b": "a'", "c": "a'"}))
+        once.paired(measured(tmp_path, other, answers))
     with refused("only B has 'dd'"):
-        written = {"a": "b'", "b": "a'", "c": "a'", "dd": "a'"}
+        written = {**answers, "dd": "a'"}
         once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], written))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -370,11 +371,11 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
     assert changed(predictor, "dab", write={0: "<eos>"}).output == ""  # the model's own
 
 
-def test_inspect_shows_all_of_many_symbols(cli, tmp_path):
+def test_inspect_shows_all_of_many_symbols(cli):
     symbols = [chr(0x4E00 + index) for index in range(300)]
     lines = "".join(f"{symbol}\t{symbol}\n" for symbol in symbols)
-    (tmp_path / "many.tsv").write_text(lines)
-    (tmp_path / "many.yaml").write_text("task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
+    Path("many.tsv").write_text(lines)
+    Path("many.yaml").write_text("task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
     shown = [
         line
         for line in cli("inspect many.yaml").out.splitlines()

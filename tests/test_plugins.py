@@ -90,15 +90,15 @@ def test_each_file_of_the_page_is_trained_and_predicts(cli, line):
     assert cli("eval run --plugin", name).out.count("\texact_match\t") == 2
 
 
-def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(cli, tmp_path):
-    (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
+def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(cli):
+    Path("drifting.py").write_text(FILES["drifting.py"])
     line = "inspect configs/scaled.yaml --plugin drifting.py --set model.attention.history=drifting"
     said = cli(f"{line} --set model.attention.normaliser=sparsemax").refusal
     assert "'sparsemax' cannot work with history 'drifting', which makes its own" in said
 
 
-def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli, tmp_path):
-    (tmp_path / "convolutional.py").write_text(FILES["convolutional.py"])
+def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli):
+    Path("convolutional.py").write_text(FILES["convolutional.py"])
     line = "--plugin convolutional.py --set model.encoder=convolutional"
     reset = "--set model.bidirectional=true --set training.encoder_reset=0.1"
     said = cli(f"train -c configs/general.yaml {line} {reset}").refusal
@@ -107,7 +107,7 @@ def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli, tmp_path
     assert "encoder 'convolutional', which has no recurrent layers" in said
     said = cli(f"train -c configs/scaled.yaml {line} --set model.cell=lstm").refusal
     assert "'last' cannot work with encoder Convolutional: its final state has 1 of the 2" in said
-    assert not (tmp_path / "runs").exists()
+    assert not Path("runs").exists()
 
 
 @pytest.mark.slow  # test_tracing has a loop over positions, which cannot have one
@@ -182,9 +182,9 @@ return
     "new",
 )
 def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
-    cli, tmp_path, old, new, rule, message
+    cli, old, new, rule, message
 ):
-    (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
+    Path("mine.py").write_text(SCORE.replace(old, new, 1))
     done = cli("check --plugin mine.py")
     rows = [line.split("\t") for line in done.out.splitlines()[1:]]
     assert [row[2] for row in rows] == RULES[: RULES.index(rule) + 1]
@@ -233,9 +233,9 @@ def test_parts_may_be_in_a_module_that_the_file_imports(tmp_path, monkeypatch, o
     monkeypatch.delitem(sys.modules, "my_own_scores")
 
 
-def test_an_exception_of_a_constructor_is_told_with_its_line(cli, tmp_path):
+def test_an_exception_of_a_constructor_is_told_with_its_line(cli):
     code = SCORE.replace("super().__init__(query_width, key_width)", "self.w = nn.Linear(1, 1)")
-    (tmp_path / "mine.py").write_text(code)
+    Path("mine.py").write_text(code)
     done = cli("check --plugin mine.py")
     assert done.err.startswith("error: mine.py:8: AttributeError: cannot assign module before")
     assert done.code == 1
@@ -252,8 +252,8 @@ needs_attention = True | '' | 'NoneType' object has no attribute 'clamp'
 """,
     "old new",
 )
-def test_a_broken_loss_is_named(cli, tmp_path, old, new, message):
-    (tmp_path / "sharp.py").write_text(FILES["sharp.py"].replace(old, new, 1))
+def test_a_broken_loss_is_named(cli, old, new, message):
+    Path("sharp.py").write_text(FILES["sharp.py"].replace(old, new, 1))
     assert message in cli("check --plugin sharp.py").out
 
 
@@ -262,18 +262,18 @@ def test_a_synonym_means_its_part(cli):
         assert "score\tgeneral\tgradients\tpassed" in cli(f"check {word}").check().out
 
 
-def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here):
+def test_the_lengths_of_a_task_are_those_that_it_says(cli, trials_here):
     code = FILES["doubling.py"]
     draw = "        draw = partial("
-    (tmp_path / "only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
+    Path("only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
     done = cli("check --plugin only.py")
     assert done.out.splitlines()[-1].startswith(
         "task\tdoubling\texamples\tonly.py:22: AssertionError"
     )
     odd = "    def is_trained(self, length):\n        return length in (3, 5)\n\n    def answer"
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"
-    (tmp_path / "only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
-    (tmp_path / "grid.yaml").write_text("task: doubling\n")
+    Path("only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
+    Path("grid.yaml").write_text("task: doubling\n")
     grid = f"compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2 {SETTINGS}"
     grid = grid.replace("evaluation.lengths=[2,3]", "evaluation.lengths=null")
     assert [row["length"] for row in cli(grid).rows()] == ["3", "5"]
@@ -295,9 +295,9 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     assert "made before mine.py was changed" in cli(grid).err
 
 
-def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(SCORE)
-    (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}}\n")
+def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, monkeypatch):
+    Path("mine.py").write_text(SCORE)
+    Path("tiny.yaml").write_text("model: {attention: {score: mine}}\n")
     overrides = TINY.split()
     with monkeypatch.context() as patch:
         patch.setattr(SCORES, "_entries", dict(SCORES._entries))

@@ -1,6 +1,7 @@
 """Hand-ins are examined each in a process of its own, whatever they do."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
@@ -100,8 +101,8 @@ class Attention(torch.nn.Module):
 """
 
 
-def test_sizes_and_widths_are_given(cli, tmp_path):
-    (tmp_path / "sized.py").write_text(SIZED)
+def test_sizes_and_widths_are_given(cli):
+    Path("sized.py").write_text(SIZED)
     sizes = "--sizes 16,24,dot --widths 16,24 --jobs 1"
     done = cli(f"check --attention sized.py:Attention {sizes} --json").check()
     assert done.json[0]["report"]["adapter"].startswith("attention = Attention(16, 24, 'dot')")
@@ -153,9 +154,9 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
 
 
-def test_a_line_of_another_attention_is_no_hint(cli, tmp_path):
+def test_a_line_of_another_attention_is_no_hint(cli):
     forgotten = RIGHT.replace(".masked_fill(~valid, -torch.inf)", "")
-    (tmp_path / "mine.py").write_text(forgotten + COSINE)
+    Path("mine.py").write_text(forgotten + COSINE)
     found = json.loads(cli("check --attention mine.py:scaled,cosine --json").out)
     lines = {row["place"]: row["report"]["findings"][0]["lines"] for row in found}
     assert lines["mine.py:scaled"] == []

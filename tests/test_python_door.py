@@ -23,12 +23,8 @@ import seq2attn
 from seq2attn.config import check_config
 from seq2attn.runs.run import Run
 
+pytestmark = pytest.mark.usefixtures("here")
 VALUES = yaml.safe_load(TINY)
-
-
-@pytest.fixture(autouse=True)
-def work(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def test_python_and_the_command_line_train_the_same_run(runs_copy):

@@ -2,6 +2,8 @@
 training and the decoder's states; and what it may declare.
 """
 
+from pathlib import Path
+
 import pytest
 import torch
 from inline import TINY
@@ -70,8 +72,8 @@ def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
         other.loss(next(other.batches()))
 
 
-def test_a_fixed_vector_of_both_directions_is_a_baseline(cli, tmp_path):
-    (tmp_path / "tiny.yaml").write_text(TINY)
+def test_a_fixed_vector_of_both_directions_is_a_baseline(cli):
+    Path("tiny.yaml").write_text(TINY)
     settings = "--set model.attention.score=none --set model.bidirectional=true"
     cli(f"train -c tiny.yaml {settings} --set model.initial_state=bridge --name none").check()
     assert cli("predict ab --run none").check().out
