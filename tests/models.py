@@ -19,12 +19,12 @@ SIX_STEPS = (
     "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
     "training.validation_samples=2 training.log_every=1 training.snapshots=0"
 )
-NAMED = {  # what stands for a part with options
-    "feeding": {"name": "luong", "input_feeding": True},
-    "order 0": {"name": "hard_monotonic", "order": 0},
-    "local_m": {"name": "local_m", "radius": 1},
-    "reversed": {"name": "local_m", "radius": 1, "centre": "reversed"},
-}
+NAMED = yaml.safe_load("""
+feeding: {name: luong, input_feeding: true}
+order 0: {name: hard_monotonic, order: 0}
+local_m: {name: local_m, radius: 1}
+reversed: {name: local_m, radius: 1, centre: reversed}
+""")  # what stands for a part with options
 CELLS = parts.CELLS.names()
 INITIAL_STATES = parts.INITIAL_STATES.names()
 ARRANGEMENTS = ["feeding", "order 0", *parts.DECODERS.names()]

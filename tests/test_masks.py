@@ -10,7 +10,14 @@ from seq2attn.model.normalisers import masked_softmax
 from seq2attn.parts import NORMALISERS
 
 
-@pytest.mark.parametrize("name, power", [("sparsemax", 0), ("entmax15", 0.5)])
+@table(
+    "name, power",
+    """
+sparsemax | 0
+entmax15 | 0.5
+""",
+    "power",
+)
 def test_low_scores_have_neither_weights_nor_gradients(name, power):
     normalise = NORMALISERS.get(name).load()()
     every = torch.tensor(True)

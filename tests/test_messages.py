@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from inline import contents, process
 from tables import table
 
@@ -16,22 +17,22 @@ from seq2attn import __version__, train
 from seq2attn.cli.app import app
 from seq2attn.runs.run import Run, training_lock
 
-FILES = {
-    "good.yaml": "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n",
-    "plugin.py": "x = 1\n1 / 0\n",
-    "scaled.yaml": "seed: 1",
-    "empty.yaml": "",
-    "dates.yaml": "task: dates",
-    "alone.yaml": "configs: good.yaml\n",
-    "pairs.yaml": "task: {name: pairs, train: words.tsv, dev: words.tsv}\nmodel: {hidden: 8}\n"
-    "training: {epochs: 3, batch_size: 1}\n",
-    "words.tsv": "a\tb\nb\ta\n",
-    "short.yaml": "task: {max_length: 3}",
-    "mine.html": "<title>mine</title>",
-    "grid.yaml": "confgs: good.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n",
-    "axes.yaml": "configs: good.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n",
-    "values.yaml": "configs: good.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1, [1]]\n",
-}
+FILES = yaml.safe_load(r"""
+good.yaml: "model: {hidden: 8, embedding: 4}\ntraining: {steps: 1}\n"
+plugin.py: "x = 1\n1 / 0\n"
+scaled.yaml: "seed: 1"
+empty.yaml: ""
+dates.yaml: "task: dates"
+alone.yaml: "configs: good.yaml\n"
+pairs.yaml: "task: {name: pairs, train: words.tsv, dev: words.tsv}\nmodel: {hidden: 8}\n\
+  training: {epochs: 3, batch_size: 1}\n"
+words.tsv: "a\tb\nb\ta\n"
+short.yaml: "task: {max_length: 3}"
+mine.html: "<title>mine</title>"
+grid.yaml: "confgs: good.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n"
+axes.yaml: "configs: good.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n"
+values.yaml: "configs: good.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1, [1]]\n"
+""")
 
 
 def message_of(cli, line, folder):

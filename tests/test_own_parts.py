@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from models import SIX_STEPS
 from outcomes import StopAt, same_tensors
 from refusal import refusal, refused
@@ -21,11 +22,11 @@ from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
 
-TINY = {
-    "task": {"alphabet": "abcd", "max_length": 3},
-    "model": {"hidden": 8, "embedding": 4, "initial_state": "last"},
-    "training": {"snapshots": 0},
-}
+TINY = yaml.safe_load("""
+task: {alphabet: abcd, max_length: 3}
+model: {hidden: 8, embedding: 4, initial_state: last}
+training: {snapshots: 0}
+""")
 SCORE = """\
 import torch
 import torch.nn.functional as F
@@ -396,7 +397,14 @@ def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, cod
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize("calls, kept", [(0, False), (20, True)])
+@table(
+    "calls, kept",
+    """
+0 | false
+20 | true
+""",
+    "kept",
+)
 def test_a_loss_that_loses_its_gradient_is_said(cli, calls, kept):
     """After so many calls in float32, of which the contract makes none."""
     lost = f"""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
-from tables import table
+from tables import rows, table
 
 from seq2attn.build import load_task
 from seq2attn.config import load_config
@@ -188,6 +188,18 @@ DAMAGED = {
 }
 
 
+WRONG = """
+source | null
+target | [1]
+source_lengths | [0, 1]
+source_lengths | [1]
+source_lengths | [1, 1, 1]
+files | []
+longest_target | "many"
+longest_target | 0
+"""
+
+
 def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
     run = stopped_run(work).run
     opened = watch_reading(monkeypatch)
@@ -198,12 +210,10 @@ def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
         assert opened == [], text
         assert cli("predict ab").code == 2, text
     whole = json.loads(right)
-    damages = {"source": [None], "target": [[1]], "source_lengths": [[0, 1], [1], [1, 1, 1]]}
-    for key, values in {**damages, "files": [[]], "longest_target": ["many", 0]}.items():
-        for value in values:
-            run.task_file.write_text(json.dumps({**whole, key: value}))
-            for words in ("predict ab", "train --resume mine"):
-                assert f"task.json: not a valid record: {key}" in cli(words).refusal
+    for key, value in rows(WRONG):
+        run.task_file.write_text(json.dumps({**whole, key: json.loads(value)}))
+        for words in ("predict ab", "train --resume mine"):
+            assert f"task.json: not a valid record: {key}" in cli(words).refusal
     for files in ({}, {"train": whole["files"]["train"]}):
         run.task_file.write_text(json.dumps({**whole, "files": files}))
         assert "has changed, or is gone, since run 'mine'" in cli("train --resume mine").refusal

@@ -10,6 +10,7 @@ from inline import TINY
 from models import first_batch, is_real, make_config
 from numpy.testing import assert_allclose
 from refusal import refused
+from tables import table
 
 import seq2attn
 from seq2attn.build import build_model
@@ -18,7 +19,14 @@ from seq2attn.training.step import TrainingStep
 pytestmark = pytest.mark.usefixtures("own_scores")
 
 
-@pytest.mark.parametrize("decoder, steps", [("bahdanau", 1), ("luong", 4)])
+@table(
+    "decoder, steps",
+    """
+bahdanau | 1
+luong | 4
+""",
+    "steps",
+)
 def test_a_score_sees_mask_and_position_and_the_kernels_step_aside(decoder, steps):
     seen = []
 
@@ -44,7 +52,14 @@ def test_a_score_sees_mask_and_position_and_the_kernels_step_aside(decoder, step
     assert_allclose(weights.detach(), expected.expand(-1, length, -1))
 
 
-@pytest.mark.parametrize("cell, layers", [("gru", 1), ("lstm", 2)])
+@table(
+    "cell, layers",
+    """
+gru | 1
+lstm | 2
+""",
+    "layers",
+)
 def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
     seen = []
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from tables import table
 
 FORMS = [f"{lemma}\t{lemma}{end}\tV;{end}" for end in "sd" for lemma in "abcdefghij"]
 FEATURES = "--set task.features_column=3"
@@ -62,12 +62,12 @@ def test_a_file_is_read_with_the_keys_of_training_and_its_header_kept(cli):
     assert "forms.tsv: 22 of 23 lines cannot be read" in cli("split forms.tsv --to others").refusal
 
 
-@pytest.mark.parametrize(
+@table(
     "name, file, options, refusal",
-    [
-        ("dev.tsv", "forms.tsv", "", "dev.tsv exists"),
-        ("train.tsv", "train.tsv", "--force", "train.tsv is FILE itself"),
-    ],
+    """
+dev.tsv | forms.tsv | | dev.tsv exists
+train.tsv | train.tsv | --force | train.tsv is FILE itself
+""",
 )
 def test_no_file_is_replaced_without_force_and_never_the_file_itself(
     cli, name, file, options, refusal

@@ -102,7 +102,7 @@ model.attention.history: none
 training.decoder_reset: 0.0
 training.losses: cross_entropy
 """  # the source is in the decoder's state alone
-BASE = {"training": {"steps": 5, "validation_samples": 1}, "evaluation": {"samples": 2}}
+BASE = yaml.safe_load("{training: {steps: 5, validation_samples: 1}, evaluation: {samples: 2}}")
 
 
 def draw_config(seed):

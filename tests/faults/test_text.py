@@ -54,7 +54,14 @@ def test_a_legacy_console(server, run_copy, work, console, command):
     assert "--json" not in command or json.loads(printed)["source"] == "ä本a"
 
 
-@pytest.mark.parametrize("columns, name", [(1, "xterm-256color"), (40, "dumb")])
+@table(
+    "columns, name",
+    """
+1 | xterm-256color
+40 | dumb
+""",
+    "columns",
+)
 def test_a_narrow_terminal(server, run_copy, work, columns, name):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
