@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from models import make_score
+from tables import table
 from torch.overrides import TorchFunctionMode
 
 from seq2attn.analysis import figures
@@ -261,20 +262,21 @@ def test_the_picture_of_a_mask_is_its_factors():
 
 # ---- the command line ----
 
-QUICK = {
-    "variance": "--widths 4 8 --samples 50",
-    "saturation": "--widths 4 8 --samples 50 --scores dot bilinear",
-    "gradient": "--scales 0.1 1 --samples 50",
-    "entropy": "--widths 4 --keys 2 --samples 50 --scores dot additive",
-    "ledger": "-D 8 --scores dot additive",
-    "masks": "-S 4 -L 3 -R 1",
-}
-
 
 @pytest.mark.usefixtures("blank_figures")
-@pytest.mark.parametrize("name", QUICK)
-def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
-    line = f"analyze {name} {QUICK[name]}"
+@table(
+    "words",
+    """
+variance --widths 4 8 --samples 50
+saturation --widths 4 8 --samples 50 --scores dot bilinear
+gradient --scales 0.1 1 --samples 50
+entropy --widths 4 --keys 2 --samples 50 --scores dot additive
+ledger -D 8 --scores dot additive
+masks -S 4 -L 3 -R 1
+""",
+)
+def test_a_pipe_gets_a_table_and_a_program_json(cli, words):
+    line = f"analyze {words}"
     done = cli(f"{line} --plot figure.svg")
     assert done.rows()
     assert "figure: figure.svg" in done.err

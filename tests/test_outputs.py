@@ -5,18 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
-from tables import table
+from tables import rows, table
 
 OTHER = "Name another file, or replace it with --force.\n"
-WRITERS = """
+WRITERS = rows("""
 eval tiny --lengths 3 --samples 2 --errors | out.tsv | table of wrong answers
 predict abc --run tiny --plot | out.png | figure
 plot accuracy tiny --plot | out.pdf | figure
 analyze masks --plot | out.svg | figure
 report --to | out.html | report
 eval tiny --lengths 3 --samples 2 --latex | out.tex | table for a paper
-"""  # a command without its file's name, the file, and what the command calls it
-WRITERS = [row.split(" | ") for row in WRITERS.strip().split("\n")]
+""")  # a command without its file's name, the file, and what the command calls it
 
 
 pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")

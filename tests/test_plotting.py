@@ -306,44 +306,28 @@ def console(width=80, *, colours=None, **environment):
     )
 
 
-TENTHS = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
-DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    "one, lines",
-    [
-        (
-            one_map("abcdefghijk", "x", (TENTHS, TENTHS[::-1])),
-            [
-                "    a b c d e f g h i j k ⏎",
-                " x  . . 1 2 3 4 5 6 7 8 9 9",
-                " ⏎  9 9 8 7 6 5 4 3 2 1 . .",
-            ],
-        ),
-        (
-            one_map(columns=("<sos>", " ", "<pad>"), rows=(" ",), weights=((0, 0, 0),)),
-            ["    ⊢ ␣ ∅", " ␣  . . ."],
-        ),
-        (
-            one_map("文b", "é", DIAGONAL),
-            ["    文b ⏎", " é  . 9 .", " ⏎  . . 9"],
-        ),  # 文 is two cells wide
-        (
-            one_map("x\u0303", "\u0303", DIAGONAL),
-            ["    x \u25cc\u0303 ⏎", " \u25cc\u0303  . 9 .", " ⏎  . . 9"],
-        ),
-        (  # the widest symbol has 5 cells: columns of 6
-            one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "<eos>"), weights=DIAGONAL),
-            ["    a     V;PST ⏎", " t͡ʃ .     9     .", " ⏎  .     .     9"],
-        ),
-        (
-            one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",), weights=((1.0, 0.0),)),
-            ["          abcdef… b", " abcdef…  9       ."],
-        ),
-    ],
+@table(
+    "columns, rows, weights, lines",
+    r"""
+[a, b, c, d, e, f, g, h, i, j, k, <eos>] | [x, <eos>]
+  | [[0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0],
+  [1.0, 0.91, 0.89, 0.71, 0.69, 0.51, 0.49, 0.31, 0.29, 0.11, 0.09, 0.0]]
+  | ["    a b c d e f g h i j k ⏎",
+  " x  . . 1 2 3 4 5 6 7 8 9 9",
+  " ⏎  9 9 8 7 6 5 4 3 2 1 . ."]
+[<sos>, " ", <pad>] | [" "] | [[0, 0, 0]] | ["    ⊢ ␣ ∅", " ␣  . . ."]
+[文, b, <eos>] | [é, <eos>] | [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+  | ["    文b ⏎", " é  . 9 .", " ⏎  . . 9"]  # 文 is two cells wide
+[x, "\u0303", <eos>] | ["\u0303", <eos>] | [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+  | ["    x \u25cc\u0303 ⏎", " \u25cc\u0303  . 9 .", " ⏎  . . 9"]
+[a, V;PST, <eos>] | [t͡ʃ, <eos>] | [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+  | ["    a     V;PST ⏎", " t͡ʃ .     9     .", " ⏎  .     .     9"]  # of 5 cells: columns of 6
+[abcdefghijk, b] | [abcdefghijk] | [[1.0, 0.0]] | ["          abcdef… b", " abcdef…  9       ."]
+""",
+    "columns rows weights lines",
 )
-def test_without_colours_weights_are_digits_under_their_symbols(one, lines):
+def test_without_colours_weights_are_digits_under_their_symbols(columns, rows, weights, lines):
+    one = one_map(columns=columns, rows=rows, weights=weights)
     for screen in (console(), console(colours="standard"), console(colours="256", NO_COLOR="1")):
         assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == lines
 

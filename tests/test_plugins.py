@@ -156,7 +156,6 @@ RULES = (
     "shape arguments randomness steps mask batch padding training context state points "
     "parameters gradients options"
 ).split()
-FORMULA = "return self.factor * query @ keys.mT"
 
 
 @table(

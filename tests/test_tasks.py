@@ -3,6 +3,7 @@ import itertools
 import pytest
 from models import CPU
 from refusal import refused
+from tables import table
 from test_dates import drawn
 
 from seq2attn.data.tasks import Solution
@@ -13,32 +14,32 @@ from seq2attn.parts import TASKS
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-WORKED = """\
-reverse hello olleh 43210
-reverse a a 0
-copy hello hello 01234
-copy a a 0
-sort hello ehllo 10234
-sort banana aaabnn 135024
-sort zyxz xyzz 2103
-sort a a 0
-duplicate abc abcabc 012012
-duplicate a aa 00
-odds_first abcde bdace 13024
-odds_first abcd bdac 1302
-odds_first a a 0
-flip abcd badc 1032
-flip abcde badce 10324
-flip a a 0
-recopy 2408 2444088888 0111233333
-recopy 3679 36667777799999 01112222233333
-dedupe 7772 72 03
-dedupe 44444 4 0"""  # equal letters are sorted in their order
-
-
-@pytest.mark.parametrize("row", WORKED.split("\n"))
-def test_worked_examples(row):
-    name, source, target, places = row.split()
+@table(
+    "name, source, target, places",
+    """
+reverse | hello | olleh | 43210
+reverse | a | a | 0
+copy | hello | hello | 01234
+copy | a | a | 0
+sort | hello | ehllo | 10234
+sort | banana | aaabnn | 135024
+sort | zyxz | xyzz | 2103
+sort | a | a | 0
+duplicate | abc | abcabc | 012012
+duplicate | a | aa | 00
+odds_first | abcde | bdace | 13024
+odds_first | abcd | bdac | 1302
+odds_first | a | a | 0
+flip | abcd | badc | 1032
+flip | abcde | badce | 10324
+flip | a | a | 0
+recopy | 2408 | 2444088888 | 0111233333
+recopy | 3679 | 36667777799999 | 01112222233333
+dedupe | 7772 | 72 | 03
+dedupe | 44444 | 4 | 0
+""",
+)  # equal letters are sorted in their order
+def test_worked_examples(name, source, target, places):
     alignment = tuple(map(int, places))
     task = TASKS.get(name).load()
     assert task().answer(source) == Solution(target, alignment)
