@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 from refusal import refusal, refused
-from tables import table
+from tables import rows, table
 
 from seq2attn.config import check_config, flat_values, load_config, place_of
 from seq2attn.config.schema import all_keys, parse_lengths
@@ -332,19 +332,22 @@ def test_lengths(lengths, expected):
 # ---- text that no file can hold ----
 
 
+HALVES = f"""
+train -c a.yaml | a\\ud800' {HALF}
+inspect a.yaml | {HALF}
+train -c d\udcff/pairs.yaml | d\\udcff' {HALF}
+compare grid.yaml | {HALF}
+compare -c scaled --vary task.alphabet="a\\ud800",b | unacceptable character #xd800
+"""  # a command, and what it says
+
+
 def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_path):
     folder = tmp_path / "d\udcff"  # a name in Latin-1
     folder.mkdir()
     (folder / "pairs.yaml").write_text("task: {name: pairs, train: a.tsv, dev: a.tsv}")
     Path("a.yaml").write_text('seed: 1\ntask: {alphabet: "a\\ud800"}')
     Path("grid.yaml").write_text("configs: a.yaml\nvary: {seed: 1-2}")
-    for words, where in (
-        ("train -c a.yaml", f"a\\ud800' {HALF}"),
-        ("inspect a.yaml", HALF),
-        ("train -c d\udcff/pairs.yaml", f"d\\udcff' {HALF}"),
-        ("compare grid.yaml", HALF),
-        ('compare -c scaled --vary task.alphabet="a\\ud800",b', "unacceptable character #xd800"),
-    ):
+    for words, where in rows(HALVES):
         assert where in cli(words).refusal
     assert not Path("runs").exists()
     with refused(HALF):

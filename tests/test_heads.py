@@ -3,6 +3,7 @@
 import pytest
 import torch
 from models import assert_close, make_config, new_model
+from tables import table
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -34,15 +35,14 @@ def test_scaled_heads_are_multi_head_attention():
     assert_close(found.weights, weights)  # the mean over heads
 
 
-@pytest.mark.parametrize(
+@table(
     "changes",
-    [
-        "model.decoder=luong model.attention.score=additive model.attention.score.width=2 "
-        "model.attention.history=location_coverage",
-        "model.bidirectional=true model.attention.score=key_value model.attention.window=local_p "
-        "model.attention.history=shift_by_key model.attention.scalable_softmax=true",
-    ],
-    ids=["location_coverage", "shift_by_key"],
+    """
+model.decoder=luong model.attention.score=additive model.attention.score.width=2
+  model.attention.history=location_coverage
+model.bidirectional=true model.attention.score=key_value model.attention.window=local_p
+  model.attention.history=shift_by_key model.attention.scalable_softmax=true
+""",
 )
 def test_every_score_window_and_history_has_heads(changes):
     config = config_with(changes)

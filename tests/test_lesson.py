@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from inline import ROOT
+from tables import rows
 
 LESSON = (ROOT / "docs/lesson.md").read_text("utf-8")
 ADVANCED = (ROOT / "examples/lesson_advanced.md").read_text("utf-8")
@@ -109,13 +111,13 @@ def commands(heading, word):
 SOLUTIONS = re.findall(
     r"```python\n(.*?)```", (ROOT / "examples/lesson_solutions.md").read_text("utf-8"), re.DOTALL
 )
-MISTAKES = {  # in the last solution: what is written instead, and how `check` calls it
-    "return -": ("return ", "the sign is wrong"),
-    " / self.query_width**0.5": ("", "a division by sqrt(D), D = 12, is missing"),
-    "query.unsqueeze": ("keys.unsqueeze", "keys-twice"),
-    ".sum(": (".mean(", "a mean over D = 12 components in place of their sum"),
-    "query.unsqueeze(2)": ("0 * query.unsqueeze(2)", "query-ignored"),
-}
+MISTAKES = """
+"return -" | "return " | the sign is wrong
+" / self.query_width**0.5" | "" | a division by sqrt(D), D = 12, is missing
+query.unsqueeze | keys.unsqueeze | keys-twice
+.sum( | .mean( | a mean over D = 12 components in place of their sum
+query.unsqueeze(2) | 0 * query.unsqueeze(2) | query-ignored
+"""  # in the last solution: what is written instead, and how `check` calls it
 
 
 def test_its_scores_are_told_from_wrong_ones(cli, own_scores):
@@ -125,7 +127,8 @@ def test_its_scores_are_told_from_wrong_ones(cli, own_scores):
     (check,) = commands("6. Exercises", "check")
     Path("distance.py").write_text(distance)
     cli(*shlex.split(check), "distance").check()
-    for number, (right, (wrong, said)) in enumerate(MISTAKES.items()):
+    for number, (*texts, said) in enumerate(rows(MISTAKES)):
+        right, wrong = map(yaml.safe_load, texts)
         name = f"distance{number}"
         assert right in distance
         text = distance.replace(right, wrong).replace('"distance"', f'"{name}"')

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from measured import value_of
+from tables import table
 
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
@@ -56,7 +57,7 @@ def run(cli, trained, tmp_path):
     return tmp_path / "runs/words"
 
 
-def table(done):
+def measured(done):
     """(metric, length) -> samples, value"""
     return {
         (row["metric"], row["length"]): (int(row["samples"]), float(row["value"]))
@@ -106,7 +107,7 @@ def test_the_errors_of_a_file(cli, run):
 def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
     for file, words in (("dev.tsv", 3), ("train.tsv", 8)):
         done = cli("eval words --data", file)
-        assert table(done)["wer", ""][0] == words
+        assert measured(done)["wer", ""][0] == words
         assert ("words was trained on this file" in done.err) == (file == "train.tsv")
 
 
@@ -117,7 +118,7 @@ def test_words_are_counted_by_source_or_by_line(cli, run):
     found = answers(cli, right)
     wrong = [found[word] != right[word] for word in right]
     for per, several in (("", 0), ("--per type", 0), ("--per token", 2)):
-        count, rate = table(cli(f"eval words --data tokens.tsv {per}"))["wer", ""]
+        count, rate = measured(cli(f"eval words --data tokens.tsv {per}"))["wer", ""]
         assert count == 4 + several
         assert rate == pytest.approx((sum(wrong) + several * wrong[0]) / count)
 
@@ -223,15 +224,13 @@ def test_words_and_lines_of_a_file_are_read(cli, run):
     assert [len(line.split("\t")) for line in best.splitlines()] == [3, 3]
 
 
-@pytest.mark.parametrize(
+@table(
     "text, says",
-    [  # a byte that is not UTF-8 arrives as a surrogate
-        (
-            "ab\nb\udce9\n",
-            "line 2 of standard input: 'b\\udce9' has a tab too many, or is not",
-        ),
-        ("ab\tx\ty\n", "line 1 of standard input: 'ab\\tx\\ty' has a tab too many"),
-    ],
+    r"""
+"ab\nb\udce9\n" | line 2 of standard input: 'b\udce9' has a tab too many, or is not  # UTF-8
+"ab\tx\ty\n" | line 1 of standard input: 'ab\tx\ty' has a tab too many
+""",
+    "text",
 )
 def test_lines_that_no_file_could_have_are_refused(cli, run, text, says):
     done = cli("predict - --run words", stdin=text)
@@ -255,7 +254,7 @@ def train_on(cli, text, keys):
     cli("train --config words.yaml --name words --device cpu").check()
 
 
-def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
+def test_a_string_is_read_as_a_line_of_standard_input_is(cli):
     keys = "delimiter: ' ', variants: true, comment: '#', target_separator: ' '"
     train_on(cli, "a x\na(2) y\nab x y # old\n", keys)
     words = predict_lines(cli, "a\nab\n")
@@ -267,20 +266,20 @@ def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
     assert model.predict("a(2)").source == "a"
 
 
-def test_features_are_asked_for_after_a_tab(cli, tmp_path):
+def test_features_are_asked_for_after_a_tab(cli):
     forms = "go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n"
     train_on(cli, forms, "features_column: 3")
     one = predict_lines(cli, "go\tV;PST\n")
     assert one.startswith("go\tV;PST\t")
     assert predict_lines(cli, "go\twent\tV;PST\n") == one
     done = cli("eval words --data words.txt --errors errors.tsv")
-    assert table(done)["wer", ""][0] == 3
+    assert measured(done)["wer", ""][0] == 3
     assert {row["family"] for row in done.rows()} == {""}
     rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
     assert ["go", "V;3SG", "goes"] in [row[:3] for row in rows]
 
 
-def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
+def test_standard_input_is_read_as_training_files_are(cli):
     text = "# ours\nid,word,pron\n1,ab,o\n2,b,a\n"
     keys = "delimiter: ',', header: true, comment: '#', source_column: 2, target_column: 3"
     train_on(cli, text, keys)

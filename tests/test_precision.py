@@ -108,7 +108,7 @@ def test_the_dtype_is_part_of_the_run(dtype, other, tmp_path, cli):
 
 
 @pytest.mark.slow  # it exports a model
-def test_a_page_has_a_run_of_another_dtype(tmp_path, cli):
+def test_a_page_has_a_run_of_another_dtype(cli):
     with default(torch.float64):
         seq2attn.train(VALUES, name="whole", device="cpu")
     assert cli("page whole").check()
