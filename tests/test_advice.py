@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tables import rows
 
 WORDS = ["".join(letters) for letters in itertools.product("abcd", repeat=3)]  # 64
 MORE = WORDS[1:] + [word * 2 for word in WORDS]
@@ -170,9 +171,24 @@ SPREADSHEET = b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml<Types/
 SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
 
 
+TEXTS = r"""
+a.txt | "# abc abd\n" | utf-8 | It is no file of pairs.
+a.txt | "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n" | utf-8 | It is no file of pairs.
+a.xml | "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n" | utf-8 | It is XML or HTML.
+a.tsv | "かな\tkana\n" | euc-jp | EUC-JP or CP932 for Japanese
+a.tsv | "ab\tx\n" | utf-16-le | iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt
+a.tsv | "шип2\tщип\n" | utf-16-le | It is UTF-16 without a byte order mark.
+a.tsv | "шип2\tщип\n" | utf-16-be | It is UTF-16 without a byte order mark.
+"""  # a file's name, what it holds and in which encoding, and what is said
+
+
 @pytest.mark.parametrize(
     "name, content, says",
     [
+        *(
+            (name, yaml.safe_load(text).encode(code), says)
+            for name, text, code, says in rows(TEXTS)
+        ),
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
         ("a.txt", lines(lambda _, word: f"{word} N B-{word[0]} O", WORDS[1:]), "It is no file of"),
@@ -181,10 +197,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
             "any: 1 (other, such as 'xa'), 2 (other, such as 'True'), 3 (other, such as '3')",
         ),
-        ("a.txt", "# abc abd\n", "It is no file of pairs."),
-        ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
-        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML or HTML."),
         ("a.txt", "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n" * 9, "It is no file of pairs."),
         ("a.txt", "\\gll ab-c ab\\\\\nab-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
         ("a.tsv", lines(lambda number, word: f"{word}\t{number}").encode("utf-16-be"), "UTF-16BE"),
@@ -199,14 +212,6 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "bunzip2 or unzip 'my words.bz2'",
         ),
         ("a.tsv", "Käse\tk\nBär\tb\n".encode("cp1252"), "It is not UTF-8.\nFirst: iconv -f NAME "),
-        (
-            "a.tsv",
-            "かな\tkana\n".encode("euc-jp"),
-            "EUC-JP or CP932 for Japanese",
-        ),
-        ("a.tsv", "ab\tx\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt"),
-        ("a.tsv", "шип2\tщип\n".encode("utf-16-le"), "It is UTF-16 "),
-        ("a.tsv", "шип2\tщип\n".encode("utf-16-be"), "It is UTF-16 "),
         ("a.tsv", "abc\0d\tx\n" * 9, "It is a file of 2 columns"),  # NUL is UTF-8, too
         ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "Choose --set"),
         (

@@ -429,7 +429,9 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     )
 
 
-NAMED = f"""
+@table(
+    "config, changes, name",
+    f"""
 configs/chapter/dot.yaml | | chapter-dot
 dot.yaml | seed=2 task=sort | dot-seed_2-task_sort
 dot.yaml | task.alphabet=äb~c training.learning_rate=0.003 | dot-alphabet_b-c-learning_rate_0.003
@@ -443,10 +445,8 @@ my config.yaml | | my-config
 é.yaml | seed=2 | seed_2
 é.yaml | | run
 {200 * "x"} | | {80 * "x"}
-"""  # a config, its changes (~ is a blank), and the name of the run
-
-
-@table("config, changes, name", NAMED)
+""",
+)  # a config, its changes (~ is a blank), and the name of the run
 def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(
     config, changes, name
 ):

@@ -42,7 +42,9 @@ def groups_of(found):
 # ---- --vary ----
 
 
-VARIED = """
+@table(
+    "text, values",
+    """
 model.attention.score=dot,scaled | [dot, scaled]
 training.learning_rate=3e-3,0.01 | [0.003, 0.01]
 task={},{max_length: 5} | [{}, {max_length: 5}]
@@ -54,10 +56,9 @@ training.clip_norm=null,log:1.234..5.678:2 | [null, 1.234, 5.678]
 task.alphabet=log:1..2:3 | ["log:1..2:3"]
 training.learning_rate=log:.1..0.1003:4 | [0.1, 0.1001, 0.1002, 0.1003]
 model.hidden=log:1..4:7 | [1, 2, 3, 4]
-"""  # and its values: ranges are for whole numbers alone, `log:` for numbers
-
-
-@table("text, values", VARIED, "values")
+""",
+    "values",
+)  # and its values: ranges are for whole numbers alone, `log:` for numbers
 def test_values_are_read_as_yaml(base, text, values):
     key = text.partition("=")[0]
     assert experiment(base, vary=[text]).axes == {key: values}

@@ -59,7 +59,9 @@ def test_defaults_match_the_specification():
     assert {key: value_at(check_config({}), key) for key in DEFAULTS} == DEFAULTS
 
 
-KEPT = """
+@table(
+    "key, written, kept",
+    """
 model.attention.score | scaled_dot | scaled
 model.attention.score | {name: concat, width: null} | additive
 model.attention.score | {name: general, initial_std: 1} | {name: general, initial_std: 1.0}
@@ -73,10 +75,9 @@ evaluation.families | unary | [unary]
 model.hidden | 1 | 1
 seed | 9223372036854775807 | 9223372036854775807
 task.alphabet | "aa\\u0303" | "a\\u00e3"
-"""  # a key, and as YAML a value and what it becomes
-
-
-@table("key, written, kept", KEPT, "written kept")
+""",
+    "written kept",
+)  # a key, and as YAML a value and what it becomes
 def test_values_are_normalised(key, written, kept):
     value = value_at(check_config(nested(key, written)), key)
     assert value == kept
@@ -112,7 +113,16 @@ SCORE, HISTORY = "model.attention.score", "model.attention.history"
 NORMALISER = "model.attention.normaliser"
 WIDE = f"model.bidirectional=true {SCORE}"
 WIDTH = f"{WINDOW}={{name: local_m, width: 3}}"
-WRONG = f"""
+
+
+def separate(overrides):
+    """Overrides that are separated by spaces; a value may contain some."""
+    return re.split(r" (?=[a-z_.]+=)", overrides)
+
+
+@table(
+    "overrides, key, message",
+    f"""
 model.hidden="64" | model.hidden | should be a whole number, found '64'
 task.alphabet=null | task.alphabet | should be text, found nothing; an empty string is written ""
 model.hidden=0 | model.hidden | should be at least 1, found 0
@@ -165,15 +175,8 @@ training.target=0.9 evaluation.lengths=13,20 | training.target | no length of ev
 {NORMALISER}=sigmoid model.attention.history=shift | {NORMALISER} | 'sigmoid' cannot work with
 training.steps= | training.epochs | set either this or training.steps, and the other to null
 training.epochs=3 | training.epochs | task 'reverse' draws its examples
-"""  # overrides, the key to change, how the message begins, and after `...` what else it says
-
-
-def separate(overrides):
-    """Overrides that are separated by spaces; a value may contain some."""
-    return re.split(r" (?=[a-z_.]+=)", overrides)
-
-
-@table("overrides, key, message", WRONG)
+""",
+)  # overrides, the key to change, how the message begins, and after `...` what else it says
 def test_a_mistake_is_reported_under_the_key_to_change(overrides, key, message):
     found = problems({}, *separate(overrides))
     assert list(found) == [key]
@@ -199,7 +202,9 @@ def test_valid_combinations_are_accepted(overrides):
     check_config({}, separate(overrides))
 
 
-TOGETHER = f"""
+@table(
+    "overrides, paths",
+    f"""
 task.min_length=9 task.max_length=3 seed=-1 typo=1 | seed task.min_length typo
 training.steps=many training.warmup=1000000000 | training.steps
 model.hidden=0 {NONE} model.initial_state=zeros | model.hidden model.initial_state
@@ -207,10 +212,8 @@ model.hidden=0 {NONE} model.initial_state=zeros | model.hidden model.initial_sta
 model.attention.score={{name: nne, width: 3}} | model.attention.score
 model.architecture=transfomer model.heads=2 | model
 {WIDE}={{name: dot, width: 3}} | model.attention.score model.attention.score.width
-"""  # overrides, and the keys with problems; warmup depends on steps, which are invalid
-
-
-@table("overrides, paths", TOGETHER)
+""",
+)  # overrides, and the keys with problems; warmup depends on steps, which are invalid
 def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(overrides, paths):
     assert sorted(problems({}, *separate(overrides))) == paths.split()
 
@@ -267,7 +270,11 @@ def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
 
 
 LOCAL_P = "{name: local_p, radius: 4}"
-OF_A_PART = f"""
+
+
+@table(
+    "written, overrides, part",
+    f"""
 global | {WINDOW}=local_m {WINDOW}.radius=3 | {{name: local_m, radius: 3}}
 global | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
 null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
@@ -275,25 +282,24 @@ null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
 {LOCAL_P} | {WINDOW}=local_m | {{name: local_m, radius: 4}}
 {LOCAL_P} | {WINDOW}={{name: global}} | global
 {LOCAL_P} | {WINDOW}={{name: local_m}} | local_m
-"""  # the window of the file, overrides, what it becomes: a mapping replaces all of it
-
-
-@table("written, overrides, part", OF_A_PART, "written part")
+""",
+    "written part",
+)  # the window of the file, overrides, what it becomes: a mapping replaces all of it
 def test_an_override_of_a_part_or_its_options(written, overrides, part):
     config = check_config(nested(WINDOW, written), separate(overrides))
     assert value_at(config, WINDOW) == part
 
 
-INVALID = f"""
+@table(
+    "override, message",
+    f"""
 seed | expected KEY=VALUE with a dotted key, such as model.hidden=64
 {".".join("a" * 21)}=1 | expected KEY=VALUE
 seed.more=3 | seed has no keys below it
 seed=[ | value:1: not plain YAML
 seed=!!str 3 | value:1: not plain YAML: found an alias, a tag
-"""
-
-
-@table("override, message", INVALID)
+""",
+)
 def test_an_invalid_override_is_quoted(override, message):
     (problem,) = refusal(check_config, {"seed": 1}, [override]).problems
     assert problem.message.startswith(message)

@@ -232,20 +232,20 @@ def case(operation, arguments):
     return {"graph": {**graph, "inputs": {key: [] for key in inputs}}, "inputs": inputs}
 
 
-KEYWORDS = {  # arguments that torch takes by name only
-    "add": (2, ["alpha"]),
-    "sub": (2, ["alpha"]),
-    "addcmul": (3, ["value"]),
-    "addmm": (3, ["beta", "alpha"]),
-    "searchsorted": (2, ["out_int32", "right"]),
+KEYWORDS = {  # how many arguments have no name, and those that torch takes by name only
+    "add": "2 alpha",
+    "sub": "2 alpha",
+    "addcmul": "3 value",
+    "addmm": "3 beta alpha",
+    "searchsorted": "2 out_int32 right",
 }
 
 
 def of_torch(operation, arguments):
     name = operation.removesuffix("_dim")
-    count, names = KEYWORDS.get(name, (len(arguments), []))
-    options = dict(zip(names, arguments[count:], strict=False))
-    found = getattr(aten, name)(*arguments[:count], **options)
+    count, *names = KEYWORDS.get(name, str(len(arguments))).split()
+    plain, named = arguments[: int(count)], arguments[int(count) :]
+    found = getattr(aten, name)(*plain, **dict(zip(names, named, strict=False)))
     return list(found) if isinstance(found, list | tuple) else [found]
 
 

@@ -90,13 +90,16 @@ def test_json_is_indented_and_ends_with_a_newline(tmp_path):
 # ---- foreign files, which may be far larger than they look on a disk ----
 
 LARGE = "cannot be read: larger than 200,000,000 bytes"
-MOVE = f"{LARGE}\nMove it elsewhere: the run can be used without it."
 TENSOR = (
     '{"x": {"dtype": "F32", "shape": [975000000], "data_offsets": [0, 3900000000]}, '
     '"__metadata__": {}}'
 )
 CHECKPOINT = struct.pack("<Q", len(TENSOR)) + TENSOR.encode()
-SPARSE = f"""
+
+
+@table(
+    "file, command, message",
+    f"""
 tiny/metrics.jsonl | plot accuracy --plot x.svg | {LARGE}
 tiny/attention.jsonl | plot attention --plot map.svg | {LARGE}
 tiny/evaluations/best-001.json | plot accuracy --by-length --plot a.svg | {LARGE}
@@ -105,10 +108,8 @@ tiny/status.json | runs | nothing
 tiny/config.yaml | inspect tiny | cannot be read: it is larger than 200,000 bytes
 tiny/checkpoints/best.safetensors | predict ab | damaged: its size is 3,900,00
 .grid.comparison.json | report grid | {LARGE}
-"""  # file, a command, and what it says of the file
-
-
-@table("file, command, message", SPARSE)
+""",
+)  # file, a command, and what it says of the file
 def test_a_sparse_file_is_refused_before_it_fills_the_memory(
     cli, runs_copy, file, command, message
 ):
@@ -128,7 +129,9 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(
     assert (done.code > 0) == refused
     assert "Traceback" not in done.err
     assert (f"runs/{file}: {message}" in done.err) == refused
-    assert (MOVE in done.err) == file.endswith("jsonl")
+    assert (
+        f"{LARGE}\nMove it elsewhere: the run can be used without it." in done.err
+    ) == file.endswith("jsonl")
     assert peak < 80_000_000
 
 

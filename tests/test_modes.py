@@ -12,13 +12,12 @@ from refusal import refused
 import seq2attn
 
 WORDS = ["a", "bc", "cab"]
-SETTINGS = ["model.dropout=.5", "model.layers=2", "task.alphabet=abc"]
 
 
 @pytest.fixture
 def model():
     """A model that a loss was just computed with, and whose encoder its user has frozen."""
-    model = new_model(*SETTINGS)
+    model = new_model("model.dropout=.5", "model.layers=2", "task.alphabet=abc")
     model.module.encoder.eval()
     model.loss(next(model.batches())).backward()
     return model

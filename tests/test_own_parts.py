@@ -380,13 +380,14 @@ class Own(Loss):
 """
 
 
-@pytest.mark.parametrize(
+@table(
     "code",
-    [
-        "return torch.tensor(1.0)",
-        "return decoded.logits.argmax()",
-        "with torch.inference_mode():\n            return decoded.logits.detach().mean()",
-    ],
+    r"""
+"return torch.tensor(1.0)"
+"return decoded.logits.argmax()"
+"with torch.inference_mode():\n            return decoded.logits.detach().mean()"
+""",
+    "code",
 )
 def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, code):
     Path("own.py").write_text(LOSS.format(code=code))

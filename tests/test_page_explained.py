@@ -28,6 +28,7 @@ HELPERS = (
 TOLD = "by('tour').querySelector('.told').textContent"
 GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history=shift_by_key"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
+SCREENS = ((1024, 768), (1440, 900))
 about = partial(pytest.approx, rel=1e-3)
 NUMBER = r"\(?(-?[\d.]+)\)?"
 
@@ -272,7 +273,7 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
 
 @pytest.mark.slow
 def test_the_first_screen_has_map_step_and_likeliest(show):
-    for width, height in ((1024, 768), (1440, 900)):
+    for width, height in SCREENS:
         run = show("scaled", width, height)
         places = "[views[0].canvas, views[0].find('.heading'), views[0].find('.likeliest')]"
         bottoms = run(
@@ -377,7 +378,7 @@ def test_colour_is_never_the_only_sign(show):
 
 @pytest.mark.slow
 def test_the_tour_hides_nothing_that_it_speaks_of(show):
-    for width, height in ((1024, 768), (1440, 900)):
+    for width, height in SCREENS:
         run = show("scaled", width, height)
         for stop in (0, 3, 4, 5, 6, 9):
             run(

@@ -180,12 +180,12 @@ def test_a_file_behind_a_link_is_the_same_file(work, cli):
     assert run.status().state == "finished"
 
 
-DAMAGED = {
-    "[]": "task.json: not a valid record: ",
-    "{}": "task.json: not a valid record: files: is missing",
-    '{"files": {}}': "task.json: not a valid record: source: is missing",
-    '{"files": {"train": {}}}': "not a valid record: files.train.sha256: is missing",
-}
+DAMAGED = """
+[] | task.json: not a valid record:
+{} | task.json: not a valid record: files: is missing
+{"files": {}} | task.json: not a valid record: source: is missing
+{"files": {"train": {}}} | not a valid record: files.train.sha256: is missing
+"""
 
 
 WRONG = """
@@ -204,7 +204,7 @@ def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
     run = stopped_run(work).run
     opened = watch_reading(monkeypatch)
     right = run.task_file.read_text()
-    for text, says in DAMAGED.items():
+    for text, says in rows(DAMAGED):
         run.task_file.write_text(text)
         assert says in cli("train --resume mine").refusal
         assert opened == [], text

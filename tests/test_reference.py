@@ -6,13 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import CPU, assert_close
+from tables import table
 
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
 from seq2attn.model.interface import CrossEntropy
-
-ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
 
 def both(score, decoder, feeding, dtype, **options):
@@ -54,7 +53,15 @@ WIDE = {"history": "shift", "bidirectional": True, "score_width": 3}
 CASES += [("additive", torch.float64, 1e-10, WIDE)]
 
 
-@pytest.mark.parametrize("decoder, feeding", ARRANGEMENTS)
+@table(
+    "decoder, feeding",
+    """
+bahdanau | false
+luong | false
+luong | true
+""",
+    "feeding",
+)
 @pytest.mark.parametrize("score, dtype, tolerance, options", CASES)
 def test_losses_and_gradients_are_those_of_the_plain_loop(
     score, dtype, tolerance, options, decoder, feeding
