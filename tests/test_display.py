@@ -12,7 +12,7 @@ from rich.console import Console
 from tables import rows, table
 
 from seq2attn.display import console
-from seq2attn.display.console import make_display, say
+from seq2attn.display.console import Display, make_display, say
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
 
