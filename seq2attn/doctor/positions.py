@@ -102,10 +102,10 @@ def _encodings(subject: Subject) -> frozenset[str]:
     contains. Which words count depends on where they stand:
 
     - in the names of parameters, and the names and classes of parts: all of them;
-    - in the code of its function, and the name of its own class: those for rotary encodings and for
-      biases such as ALiBi's (ROTARY, NEARER), as "position" may mean any position there;
-    - in the names of buffers, its own name and the first lines of docstrings: those for such biases
-      alone.
+    - in the code of the attention's function, and the name of its class: those for rotary encodings
+      and for biases such as ALiBi's (ROTARY, NEARER), as "position" may mean any position there;
+    - in the names of buffers, and in what `docs_of` returns, which is the attention's name with the
+      first lines of its docstrings: those for such biases alone (NEARER).
     """
     module = subject.module
     told = [name for name, _ in module.named_buffers()]

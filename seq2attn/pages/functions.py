@@ -199,13 +199,16 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     observed = OBSERVED.keys() & places(model)
 
     def step(token: Tensor, state: Any, memory: Any, change: Tensors) -> Nested:
-        """Decode one position, after `token` (1,), with the changes `change` of the attention."""
+        """Decode one position, after `token` (1,), with the changes `change` of the attention.
+        Return the outputs that `_step` names.
+        """
         seen: dict[str, list[Tensor]] = defaultdict(list)
 
         def observe(value: Tensor, at: At) -> None:
             seen[OBSERVED[at.name]].append(value)
 
-        # hooks of the rank RESET run before those of CHANGE, and get the values, not copies
+        # hooks of the rank RESET run before those of CHANGE, so that they see the values before the
+        # changes; and they get these values, not copies, which would be further nodes of the graph
         observing = dict.fromkeys(observed, observe)
         hooks = _hooks(change) if change else {}  # {}: there is no attention
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):

@@ -77,7 +77,7 @@ class PageModel:
 def run_models(
     runs: Sequence[Run], checkpoint: str = "best", examples: Sequence[str] = (), snapshots: int = 8
 ) -> list[PageModel]:
-    """Load the models of one run or two.
+    """Load the models of one run or two, and return what a page shows of each.
 
     checkpoint: which weights to load: `best`, `last` or `step-N`.
     examples: strings to begin with, before those whose attention a training records.

@@ -119,10 +119,11 @@ class Evaluation(Tabular):
         return [row for row in rows if row.trained] or rows
 
     def summary(self) -> dict[str, float]:
-        """Return what status.json records, by name: of a file of pairs the error rates and the
-        loss; of strings that a task draws exact match, of the worst trained length and on average
-        over these (over all if none is trained), and the entropy of attention, on average, too.
-        What was not measured is left out.
+        """Return what status.json records, by name; what was not measured is left out.
+
+        Of a file of pairs, these are the error rates and the loss. Of strings that a task draws,
+        they are exact match at the worst trained length, and exact match and the entropy of
+        attention on average over the trained lengths; over all lengths if none is trained.
         """
         if self.get("wer"):
             metrics = {"wer": "wer", "ser": "ser", "dev_loss": "loss"}

@@ -328,8 +328,8 @@ class Trainer:
         """Write checkpoint `which`: `last`, `best` or `step-N`.
 
         Only `last` has what resuming needs besides: the optimiser's state, and the sizes of the
-        files of records (`positions`). Those differ if a run was interrupted; the other checkpoints
-        are the same, bit by bit, interrupted or not.
+        files of records (`positions`). These sizes differ if a run was interrupted; the other
+        checkpoints are the same, bit by bit, interrupted or not.
         """
         tensors = self.model.state_dict(prefix=MODEL)
         state = progress.model_dump(exclude={"positions"}, exclude_none=True)
