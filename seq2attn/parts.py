@@ -140,15 +140,13 @@ ENCODERS = _registry("encoders", "encoder", "model.encoder")
 DECODERS = _registry("decoders", "decoder", "model.decoder")
 INITIAL_STATES = _registry("initial-states", "initial state", "model.initial_state", "bridge")
 LOSSES = _registry("losses", "loss", "training.losses")
+EXTENSIBLE = [*KINDS.values()]
+"""the kinds so far: those that plug-ins can add to"""
 ARCHITECTURES = _registry("architectures", "architecture", "model.architecture")
 SCHEDULES = _registry("schedules", "schedule", "training.schedule")
 FAMILIES = _registry("families", "family", "evaluation.families")
 RANDOM = "random"
 """the family that every task has"""
-EXTENSIBLE = [
-    registry for registry in KINDS.values() if registry not in (ARCHITECTURES, SCHEDULES, FAMILIES)
-]
-"""those that plug-ins can add to"""
 
 
 # ---- what plug-ins register ----
