@@ -70,6 +70,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.places,
     masks.windows,
     masks.named,
+    masks.among,
     steps.decoding,
     required.required,
     numbers.length,
