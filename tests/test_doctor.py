@@ -343,11 +343,29 @@ def test_a_call_may_be_given():
     assert "It was called" not in str(report)
 
 
+def test_a_call_that_is_given_is_tried_with_padding():
+    def attend(query, keys, lengths):
+        assert (lengths >= 0).all()
+        hidden = torch.arange(keys.size(1)) > lengths[:, None]  # one key too many
+        return (query @ keys.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ keys
+
+    def crashing(query, keys, lengths):
+        assert (lengths == keys.size(1)).all(), "no padding, please"
+        return (query @ keys.mT).softmax(-1) @ keys
+
+    call = "attention(query, keys, valid.sum(1))"
+    (fault,) = seq2attn.check_attention(attend, call=call).faults
+    assert fault.code == "mask-off-by-one"
+    with pytest.raises(seq2attn.Seq2AttnError, match="no padding, please, in `attention"):
+        seq2attn.check_attention(crashing, call=call)
+
+
 @pytest.mark.parametrize(
     "call, said",
     [
         ("attention(query, keys[", "the call of an attention: found 'attention(query, keys['"),
         ("query", "the call of an attention: found 'query'"),
+        ("attention(**keys)", "the call of an attention: found 'attention(**keys)'"),
         ("attention(query, keys, valid)", "it takes query, keys; it is given `attention(query"),
         ("attention(query[:, 0], keys)", ", in `attention(query=query[:, 0], keys=keys)`"),
         ("attention(query, values)", "not written yet, in `attention(query=query, keys=values)`"),

@@ -8,6 +8,7 @@ was meant; 0 doubts are none.
 """
 
 import ast
+import contextlib
 import copy
 import inspect
 import traceback
@@ -92,13 +93,13 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
         written = ast.parse(text, mode="eval").body
     except SyntaxError:
         written = None
-    if not isinstance(written, ast.Call):
+    if not isinstance(written, ast.Call) or any(one.arg is None for one in written.keywords):
         raise Seq2AttnError(
             f"the call of an attention: found {quoted(text)}",
             hint="Write it with query, keys, values and valid: attention(query[:, 0], keys, valid)",
         )
     names = [*arguments_of(attention)]
-    given = {one.arg or "": ast.unparse(one.value) for one in written.keywords}
+    given = {str(one.arg): ast.unparse(one.value) for one in written.keywords}
     if len(written.args) > len(names):
         raise Seq2AttnError(f"it takes {', '.join(names) or 'no arguments'}; it is given `{text}`")
     given |= dict(zip(names, map(ast.unparse, written.args), strict=False))
@@ -111,21 +112,26 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
         inputs = draw(*pair, queries)
         try:
             subject = observed(Subject(call, module_of(attention), inputs.unpadded, fresh))
+            subject = replace(subject, inputs=inputs if mask else inputs.unpadded)
+            subject.results(subject.inputs)  # it takes padding, too
         except Exception as error:
             problems.append(error)
             continue
-        subject = replace(subject, inputs=inputs if mask else inputs.unpadded)
         found = [("mask-inverted", {"name": mask, "by": "its call"})]
         return _untouched(replace(subject, call_findings=found * _is_inverted(subject)))
     raise Seq2AttnError(_raised(call, problems[0]), hint=_not_written(problems[0]))
 
 
 def _is_inverted(subject: Subject) -> bool:
-    """Return whether padding gets through a mask, and does not if it means the opposite."""
+    """Return whether padding gets through a mask, and does not if it means the opposite; False for
+    lengths, which have no opposite.
+    """
     form = subject.call.form
-    opposite = form.replace("valid", "~valid").replace("~~", "")
-    other = subject.called(form=opposite)
-    return subject.has_mask and bool(listed(padding(subject))) and not listed(padding(other))
+    if not subject.has_mask or "sum(" in form or not listed(padding(subject)):
+        return False
+    with contextlib.suppress(Exception):  # it may not take the opposite
+        return not listed(padding(subject.called(form=form.replace("valid", "(~valid)"))))
+    return False
 
 
 def _copied(attention: Any) -> Any:
