@@ -405,6 +405,9 @@ CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are c
 DECODING = LAYER.replace("nn.Module):", "nn.Module):\n    'A causal decoder layer.'").replace(
     "(tgt, tgt, tgt)", "(tgt, tgt, tgt, attn_mask=tgt.new_ones(2 * tgt.shape[1:2]).triu(1).bool())"
 )
+OVER_WIDTH = CROSS.replace("math.sqrt(q.size(-1))", "q.size(-1)").replace(
+    "nn.Module):", "nn.Module):\n    'Scores are q k / d, as in muP.'"
+)
 STABLE = ONE.replace(
     "nn.Module):", "nn.Module):\n    'Scores may be large: they must not overflow.'"
 )
@@ -700,6 +703,7 @@ scale || CROSS || {SCALE} || {SCALE} || {SCALE} * (1 + torch.arange(4)[:, None, 
 scale-factor || CROSS || / {SCALE} || / 3 || / {SCALE}
 scale-mistake || CROSS || / {SCALE} || / -{SCALE} || / {SCALE}
 scale-mistake || CROSS || / {SCALE} || * {SCALE} || / {SCALE}
+scale-mistake || OVER_WIDTH || / q.size(-1) || / -q.size(-1) || / q.size(-1)
 scale-factor || CROSS || {SCALE} || math.sqrt(query.size(-1)) || {SCALE} + 0 * query.size(-1)
 scale-factor || BLOCKS || {SCALE} || math.sqrt(x.size(-1)) || {SCALE}
 decoding || STEPS || place[first:, None] || place[: len(q[0]), None] || place[first:, None]

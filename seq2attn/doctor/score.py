@@ -128,8 +128,8 @@ def _scaled(subject: Subject) -> Found:
         is_root = is_promised and (name != "all" or is_promised[2] != "d")
         if name in ("root", "none", "other"):
             yield "scale", text
-        # a factor of NEVER is no mistake if the docstring says so, as some mean 1 / width
-        elif is_root or (name in NEVER and not re.search(OVER_WIDTH, docs)):
+        # 1 / width is no mistake if the docstring says so, as some mean it
+        elif is_root or (name in NEVER and not (name == "width" and re.search(OVER_WIDTH, docs))):
             yield "scale-mistake", text
         else:
             yield "scale-factor", text
