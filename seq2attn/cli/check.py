@@ -127,6 +127,8 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
+    if attention is None and (require or call or sizes or widths or feedback):
+        raise Seq2AttnError("--require, --call, --sizes, --widths and --feedback need --attention")
     if attention is not None:  # of a file; it need not be a registered part
         from seq2attn.runs.create import available_cores
 
@@ -335,7 +337,7 @@ def _write_feedback(
             # without a report, it was not examined, and the text says why
             said = f"{_short(row)}\n{row.report}" if row.report else f"{row.status}: {row.text}"
             texts.append(f"{name}: {said}\n")
-        texts.append("Only what begins with `fault` or `error` costs points.\n")
+        texts.append("A `care` or a `note` costs no point.\n")
         path.write_text("\n".join(texts), encoding="utf-8")
 
 
