@@ -62,7 +62,7 @@ def in_place(subject: Subject) -> Found:
     call = replace(subject.call, attention=recorder, by_row=False)
     call(inputs)
     optional = [name for name in subject.arguments if words(name) & ADDED]
-    texts = [f"torch.ones_like({text})" for text in {*call.expressions.values()}]
+    texts = [f"torch.ones_like({text})" for text in dict.fromkeys(call.expressions.values())]
     for name, text in product(optional, [*texts, *WORDS["ones"]]):
         given = {**call.expressions, name: text}
         with contextlib.suppress(Exception):  # the argument has another layout

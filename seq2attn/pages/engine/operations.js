@@ -65,7 +65,7 @@ const OPERATIONS = {
   ...mapValues(COMPARISONS, one => binary(one, "bool")),
   ...mapValues(PAIRS, one => binary(one)),
 
-  // of numbers that are no tensors
+  // on plain numbers, not tensors
   python_add: (x, y) => x + y,
   python_floordiv: (x, y) => Math.floor(x / y),
   python_getitem: (x, k) => x[k],
