@@ -55,7 +55,7 @@ RULES: tuple[engine.Rule, ...] = (
     weights.shared,
     weights.normalised,
     weights.used,
-    weights.selected,
+    weights.chosen,
     weights.residual,
     numbers.twice,
     positions.selected,

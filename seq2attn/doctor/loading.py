@@ -41,7 +41,7 @@ def load_attention(place: str) -> Any:
     packages, and those between it and the current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; of a
-    notebook, `SyntaxError` for a cell that is no Python (see `_cells`), but what its definitions
+    notebook, `SyntaxError` for a cell that is not Python (see `_cells`), but what its definitions
     raise when they are run is ignored.
     """
     path, _, name = place.rpartition(":")

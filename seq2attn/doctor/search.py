@@ -89,6 +89,27 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
     with inputs of the first of these widths that it takes; `query[:, 0]` is a single query. Raises
     `Seq2AttnError` if the text is no such call, or fails.
     """
+    call = _written(attention, text)
+    queries = 1 if "query[" in text else L if "query" in text else 0
+    fresh, problems = _copied(attention), []
+    for pair in widths:
+        inputs = draw(*pair, queries)
+        try:
+            subject = observed(Subject(call, module_of(attention), inputs.unpadded, fresh))
+            subject = replace(subject, inputs=inputs if call.mask else inputs.unpadded)
+            subject.results(subject.inputs)  # it takes padding, too
+        except Exception as error:
+            problems.append(error)
+            continue
+        found = [("mask-inverted", {"name": call.mask, "by": "its call"})]
+        return _untouched(replace(subject, call_findings=found * _is_inverted(subject)))
+    raise Seq2AttnError(_raised(call, problems[0]), hint=_not_written(problems[0]))
+
+
+def _written(attention: Any, text: str) -> Call:
+    """Return the call of an attention that a user wrote as `text`; the argument with `valid` in it
+    is the mask. Raises `Seq2AttnError` if the text is no call, or gives more than it takes.
+    """
     try:
         written = ast.parse(text, mode="eval").body
     except SyntaxError:
@@ -99,27 +120,13 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
             hint="Write it with query, keys, values and valid: attention(query[:, 0], keys, valid)",
         )
     names = [*arguments_of(attention)]
-    given = {str(one.arg): ast.unparse(one.value) for one in written.keywords}
     if len(written.args) > len(names):
         raise Seq2AttnError(f"it takes {', '.join(names) or 'no arguments'}; it is given `{text}`")
-    given |= dict(zip(names, map(ast.unparse, written.args), strict=False))
+    given = dict(zip(names, map(ast.unparse, written.args), strict=False))
+    given |= {str(one.arg): ast.unparse(one.value) for one in written.keywords}
     mask = next((name for name, one in given.items() if "valid" in one), "")
     form = given.pop(mask, "None")
-    call = Call(attention, given, mask=mask, form=form, needs_mask=bool(mask))
-    queries = 1 if "query[" in text else L if "query" in text else 0
-    fresh, problems = _copied(attention), []
-    for pair in widths:
-        inputs = draw(*pair, queries)
-        try:
-            subject = observed(Subject(call, module_of(attention), inputs.unpadded, fresh))
-            subject = replace(subject, inputs=inputs if mask else inputs.unpadded)
-            subject.results(subject.inputs)  # it takes padding, too
-        except Exception as error:
-            problems.append(error)
-            continue
-        found = [("mask-inverted", {"name": mask, "by": "its call"})]
-        return _untouched(replace(subject, call_findings=found * _is_inverted(subject)))
-    raise Seq2AttnError(_raised(call, problems[0]), hint=_not_written(problems[0]))
+    return Call(attention, given, mask=mask, form=form, needs_mask=bool(mask))
 
 
 def _is_inverted(subject: Subject) -> bool:

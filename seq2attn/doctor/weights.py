@@ -271,7 +271,7 @@ def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
     return min(gaps, default=0.0)
 
 
-def selected(subject: Subject) -> Found:
+def chosen(subject: Subject) -> Found:
     """If the k keys with the largest scores of a query are chosen, these alone have weights: not
     all keys that a row sees, as where the other scores become 0 (`top-open`), nor fewer than k, as
     where only scores above the k-th are kept (`top-few`).
