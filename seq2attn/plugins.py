@@ -85,7 +85,7 @@ def foreign_parts(config: Config | None = None) -> list[type]:
         entries = [part.entry for part in _chosen(config)]
     else:
         entries = [entry for registry in EXTENSIBLE for entry in registry]
-    # (the implementation of a part in parts.toml is no class, but a text that says where its is)
+    # (the implementation of a part in parts.toml is not a class, but a text that says where it is)
     return [one.implementation for one in entries if isinstance(one.implementation, type)]
 
 

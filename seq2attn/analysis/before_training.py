@@ -51,7 +51,7 @@ def random_scores(
     time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
-    # so many queries that they and their keys have at most `BLOCK` numbers
+    # as many queries as fit into `BLOCK` numbers with their keys
     block = max(1, BLOCK // (width * (keys + 1)))
     blocks = []
     for first in range(0, samples, block):

@@ -103,7 +103,7 @@ class Model(nn.Module):
         """
 
         def of_rows(part: Any) -> Any:
-            # what is no tensor is a number, or None
+            # anything but a tensor is a number or None
             return part.index_select(0, rows) if isinstance(part, Tensor) else part
 
         return tree_map(of_rows, state)

@@ -54,7 +54,7 @@ class Addition(Task):
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw sums of two numbers with equally many digits: a number of digits is drawn uniformly,
-        or, with `length`, is that of sources of so many characters. Raises `Seq2AttnError` if no
+        or, with `length`, is that of sources of this many characters. Raises `Seq2AttnError` if no
         source has this length.
 
         No number begins with 0: since it is written from its last digit to its first, the digit

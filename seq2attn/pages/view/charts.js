@@ -41,7 +41,7 @@ class Chart {
   }
 
   // Draw curves, each [name, points], a point being [batch, value]. The caption and the screen
-  // reader's label get every name with its latest value, of so many digits after the point. about:
+  // reader's label get every name with its latest value, with this many digits after the point. about:
   // what the chart shows, for screen readers.
   curves(curves, digits, about) {
     const lastBatch = Math.max(50, training.step)
