@@ -41,8 +41,8 @@ class Chart {
   }
 
   // Draw curves, each [name, points], a point being [batch, value]. The caption and the screen
-  // reader's label get every name with its latest value. digits: how many of a value stand after the
-  // point. about: what the chart shows, for screen readers.
+  // reader's label get every name with its latest value. digits: how many of a value stand after
+  // the point. about: what the chart shows, for screen readers.
   curves(curves, digits, about) {
     const lastBatch = Math.max(50, training.step)
     const captions = curves.map(([name, points], k) => {
