@@ -703,7 +703,7 @@ scale || CROSS || {SCALE} || {SCALE} || {SCALE} * (1 + torch.arange(4)[:, None, 
 scale-factor || CROSS || / {SCALE} || / 3 || / {SCALE}
 scale-mistake || CROSS || / {SCALE} || / -{SCALE} || / {SCALE}
 scale-mistake || CROSS || / {SCALE} || * {SCALE} || / {SCALE}
-scale-mistake || OVER_WIDTH || / q.size(-1) || / -q.size(-1) || / q.size(-1)
+scale-mistake || OVER_WIDTH || / q.size(-1) || / -q.size(-1) || * q.size(-1) ** 0.5
 scale-factor || CROSS || {SCALE} || math.sqrt(query.size(-1)) || {SCALE} + 0 * query.size(-1)
 scale-factor || BLOCKS || {SCALE} || math.sqrt(x.size(-1)) || {SCALE}
 decoding || STEPS || place[first:, None] || place[: len(q[0]), None] || place[first:, None]

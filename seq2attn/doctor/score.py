@@ -26,8 +26,8 @@ DENIED = (
 )
 """unless it stands in such a phrase"""
 PROMISED = r"(sqrt|√)\W{0,3}(d_?k|d_?h|\w*head|d\b)"  # the right factor, in a docstring
-NEVER = {"width", "inverse", "sign"}
-"""factors that are mistakes whatever is said, but for 1 / D, with which some parametrise layers"""
+NEVER = {"width", "inverse"}
+"""factors that are mistakes, as a wrong sign is, unless the docstring divides by the width"""
 OVER_WIDTH = r"\bmup\b|µp|maximal update|(?<!sqrt\()/ ?d\b"
 """words of a docstring that divides by the width, and not by its root"""
 
@@ -128,8 +128,9 @@ def _scaled(subject: Subject) -> Found:
         is_root = is_promised and (name != "all" or is_promised[2] != "d")
         if name in ("root", "none", "other"):
             yield "scale", text
-        # 1 / width is no mistake if the docstring says so, as some mean it
-        elif is_root or (name in NEVER and not (name == "width" and re.search(OVER_WIDTH, docs))):
+        # where the docstring divides by the width, as muP does, a multiplier of its own may make
+        # any factor above 0
+        elif is_root or name == "sign" or (name in NEVER and not re.search(OVER_WIDTH, docs)):
             yield "scale-mistake", text
         else:
             yield "scale-factor", text
