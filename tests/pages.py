@@ -10,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 from inline import ROOT
+from models import CPU
+from tables import rows
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
@@ -21,10 +23,28 @@ from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 CONFIGS = ROOT / "configs"
 LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely PyTorch and what runs its graphs agree
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
-BAHDANAU = (
-    "mechanisms.yaml model.attention.score=additive model.bidirectional=true "
-    "model.initial_state=bridge"
-)
+BAHDANAU = """
+mechanisms.yaml model.attention.score=additive model.bidirectional=true model.initial_state=bridge
+""".strip()
+MORE = f"""
+luong | mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true
+  model.attention.history=shift
+pointer | mechanisms.yaml model.decoder=pointer model.attention.mask_padding=false
+  model.attention.score=additive model.attention.window=local_p
+  model.attention.scalable_softmax=true
+hard_monotonic | mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive
+two layers | scaled.yaml model.layers=2
+rnn | mechanisms.yaml model.cell=rnn model.attention.score=cosine
+lstm, both ways, two layers | {BAHDANAU} model.cell=lstm model.layers=2
+  model.attention.window=local_p model.attention.history=location_coverage
+local_m | mechanisms.yaml model.attention.scalable_softmax=true model.attention.window=local_m
+unmasked | chapter/additive.yaml model.attention.scalable_softmax=true
+one of each | {BAHDANAU} model.cell=lstm model.decoder=luong model.decoder.input_feeding=true
+  model.attention.window=local_p model.attention.history=location_coverage
+  model.attention.scalable_softmax=true
+small transformer | transformer.yaml model.layers=1 model.dropout=0.5
+zeros | scaled.yaml model.initial_state=zeros model.source_eos=true
+"""
 MECHANISMS = {
     **{name: f"{name}.yaml" for name in "dot scaled general additive none transformer".split()},
     **{
@@ -33,24 +53,7 @@ MECHANISMS = {
         for name in registry.names()
         if (registry, name) != (SCORES, "none")
     },
-    "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true "
-    "model.attention.history=shift",
-    "pointer": "mechanisms.yaml model.decoder=pointer model.attention.mask_padding=false "
-    "model.attention.score=additive model.attention.window=local_p "
-    "model.attention.scalable_softmax=true",
-    "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
-    "two layers": "scaled.yaml model.layers=2",
-    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine",
-    "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 "
-    "model.attention.window=local_p model.attention.history=location_coverage",
-    "local_m": "mechanisms.yaml model.attention.scalable_softmax=true "
-    "model.attention.window=local_m",
-    "unmasked": "chapter/additive.yaml model.attention.scalable_softmax=true",
-    "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong "
-    "model.decoder.input_feeding=true model.attention.window=local_p "
-    "model.attention.history=location_coverage model.attention.scalable_softmax=true",
-    "small transformer": "transformer.yaml model.layers=1 model.dropout=0.5",
-    "zeros": "scaled.yaml model.initial_state=zeros model.source_eos=true",
+    **dict(rows(MORE)),
 }
 
 
@@ -69,7 +72,7 @@ def make_predictor(words, seed=1):
                 parameter.mul_(1.5) if parameter.any() else parameter.normal_(
                     std=0.3, generator=drawn
                 )
-    return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
+    return Predictor(model, task, source_eos=config.model.source_eos, device=CPU)
 
 
 def make_shown(name):
@@ -257,15 +260,12 @@ class OnnxLoop:
         weights = []
         for step in range(request["bound"]):
             cells = [f"{step},{position}" for position in range(len(tokens))]
-            banned = [
-                str(k) in request["ban"] or cell in request["ban"] for k, cell in enumerate(cells)
-            ]
+            banned = [not {str(k), cell}.isdisjoint(request["ban"]) for k, cell in enumerate(cells)]
+            forced = [force.get(cell, np.nan) for cell in cells]
             change = {
                 "change.banned": np.array([[banned]]),
-                "change.forced": np.array([[[cell in force for cell in cells]]]),
-                "change.weights": np.array(
-                    [[[force.get(cell, 0.0) for cell in cells]]], np.float32
-                ),
+                "change.forced": ~np.isnan([[forced]]),
+                "change.weights": np.nan_to_num(np.array([[forced]], np.float32)),
                 "change.temperature": np.full((1, 1, 1), request["temperature"], np.float32),
                 "change.valid": np.array([real if masked else np.ones_like(real)]),
             }

@@ -1,5 +1,3 @@
-import random
-
 import pytest
 import torch
 from models import make_config
@@ -90,15 +88,6 @@ def test_a_truncated_file_is_refused(path, whole):
     for length in [*range(40), *range(40, len(whole), 23), len(whole) - 1]:
         path.write_bytes(whole[:length])
         refused(path)
-
-
-def test_any_flipped_bit_is_refused(path, whole):
-    choose = random.Random(20)
-    for place in choose.sample(range(len(whole)), 200):
-        flipped = bytearray(whole)
-        flipped[place] ^= 1 << choose.randrange(8)
-        path.write_bytes(flipped)
-        assert refused(path), place
 
 
 @table(

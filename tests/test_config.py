@@ -86,8 +86,7 @@ def test_values_are_normalised(key, written, kept):
 
 def test_a_problem_of_a_key_that_is_not_written_is_placed_at_the_nearest_one_above():
     written = {"model": "a:1", "model.attention": "a:2", "model.attention.score": "a:3", "seed": ""}
-    problem = Problem("model.attention.heads", "is odd")
-    assert place_of(problem, written) == "a:2"
+    assert place_of(Problem("model.attention.heads", "is odd"), written) == "a:2"
 
 
 def test_every_key_and_every_option_is_documented():
@@ -216,32 +215,6 @@ model.architecture=transfomer model.heads=2 | model
 )  # overrides, and the keys with problems; warmup depends on steps, which are invalid
 def test_all_problems_are_reported_together_but_not_those_that_follow_from_others(overrides, paths):
     assert sorted(problems({}, *separate(overrides))) == paths.split()
-
-
-# ---- files ----
-
-
-def test_problems_have_the_place_where_they_are_written(tmp_path):
-    path = tmp_path / "a.yaml"
-    path.write_text(
-        "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n"
-    )
-
-    def places(*overrides):
-        return {one.path: one.where for one in refusal(load_config, path, overrides).problems}
-
-    assert places("seed", "training.steps=0", "model={heads: 2}") == {
-        "": "--set 'seed'",
-        "seed": f"{path}:1",
-        "training.steps": "--set 'training.steps=0'",
-        "model.heads": "--set 'model={heads: 2}'",  # which replaces what the file has
-    }
-    assert places() == {
-        "seed": f"{path}:1",
-        "model.hiden": f"{path}:3",
-        "model.attention.score": f"{path}:6",  # needs equal widths
-        "model.attention.score.width": f"{path}:6",
-    }
 
 
 # ---- overrides ----

@@ -1,5 +1,6 @@
 """The page's engine, in node: operations, decoding and training compute what PyTorch computes."""
 
+import json
 import os
 import re
 
@@ -9,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from engine import run
 from inline import ROOT
+from models import CPU
 from pages import (
     CONFIGS,
     MECHANISMS,
@@ -19,6 +21,7 @@ from pages import (
     random_texts,
     requests_of,
 )
+from tables import rows
 
 from seq2attn.build import build_model, load_task
 from seq2attn.config import load_config
@@ -63,92 +66,6 @@ UNARY = "abs atan ceil cos erf exp expm1 floor neg relu round sigmoid sign sin t
 OF_POSITIVE = "log log1p log2 reciprocal rsqrt sqrt"
 BINARY = "add sub mul div maximum minimum eq ge gt le lt ne tanh_backward sigmoid_backward"
 OF_INTEGERS = "fmod remainder bitwise_and bitwise_or bitwise_xor"
-VIEWS = [
-    ("reshape", CUBE.mT, [2, 12]),
-    ("chunk", A, 2, 1),
-    ("expand", MASK, [2, 2, -1]),
-    ("expand_as", ROW, A),
-    ("flatten", CUBE, 1),
-    ("flip", CUBE, [0, -1]),
-    ("mT", CUBE),
-    ("permute", CUBE, [2, 0, -2]),
-    ("select", CUBE, 1, -1),
-    ("select_scatter", CUBE, numbers(2, 4, start=5), 1, 2),
-    ("slice", CUBE, 1, 1),
-    ("slice", CUBE, 2, -3, 9, 2),
-    ("slice_scatter", CUBE, numbers(2, 2, 4, start=5), 1, 0, 2),
-    ("split", CUBE, 3, 2),
-    ("split_with_sizes", CUBE, [1, 3], 2),
-    ("squeeze", CUBE[:1, :, :1]),
-    ("squeeze", CUBE[:1, :, :1], 0),
-    ("t", A),
-    ("transpose", CUBE, 0, -1),
-    ("unbind", CUBE, 1),
-    ("unsqueeze", A, -2),
-    ("view_as", A, A.mT),
-    ("cat", [A, B.mT.mT[:, :1]], 1),
-    ("stack", [A, B], 1),
-    ("constant_pad_nd", A, [1, 0, -1, 2], 9.0),
-    ("pad", A, [2, -1], "constant", 3.0),
-]
-ALONG = [
-    *((name, CUBE, [1]) for name in ("sum", "mean", "amax", "amin")),
-    ("sum", WHOLE > 0),
-    ("sum", CUBE.mT, [0, -1], True),
-    ("mean", CUBE),
-    ("prod", CUBE, 1),
-    ("any", WHOLE > 4, 1, True),
-    ("all", WHOLE > -7),
-    ("max", CUBE),
-    ("min", A, B),
-    ("max_dim", TIES, 1),
-    ("min_dim", A, 0, True),
-    ("argmax", CUBE),
-    ("argmax", TIES, 1),
-    ("argmin", A, 0, True),
-    ("linalg_vector_norm", CUBE, 2, [1]),
-    ("softmax", CUBE * 800, 1),
-    ("softmax", CUBE.mT, -1),
-    ("cumsum", CUBE.mT, 1),
-    ("cumprod", A, 0),
-    ("logcumsumexp", torch.cat([A - 800, A], dim=1), 1),
-    ("sort", TIES, 1, True),
-    ("argsort", CUBE, 1),
-    ("topk", A, 2),
-    ("topk", CUBE, 2, 1, False),
-    ("var", CUBE, [1]),
-    ("var", A),
-]
-BY_PLACES = [
-    ("embedding", A, PLACES % 2),
-    ("embedding_dense_backward", numbers(2, 2, 3), PLACES % 2, 4, 0, False),
-    ("gather", A, 1, PLACES % 3),
-    ("index", CUBE, [None, PLACES]),
-    ("index", CUBE, [PLACES % 2, None, PLACES]),
-    ("scatter", A, 1, PLACES % 3, 7.0),
-    ("scatter", A, 1, PLACES % 3, B[:, :2]),
-    ("scatter_add", A, 0, PLACES % 2, B[:, :2]),
-    ("searchsorted", A.sort().values, B),
-    ("searchsorted", TIES.sort().values, TIES, False, True),
-]
-PRODUCTS = [
-    ("mm", A, B.mT),
-    ("mm", WIDE, HIGH),
-    ("mm", WIDE.mT, HIGH.mT.contiguous().mT[:13].contiguous()),
-    ("mm", HIGH.mT, WIDE.mT),
-    ("mm", HIGH.mT[:, ::2], WIDE.mT[::2]),
-    ("addmm", ROW[:2], A, B.mT, 0.5, 2.0),
-    ("bmm", CUBE, CUBE.mT),
-    ("matmul", CUBE, numbers(4)),
-    ("matmul", numbers(3), CUBE),
-    ("matmul", numbers(3), ROW),
-    ("matmul", CUBE, numbers(5, 1, 4, 2)),
-    ("linear", CUBE, numbers(5, 4), numbers(5)),
-    ("conv1d", CUBE, numbers(5, 3, 2), numbers(5), [2], [1], [2]),
-    ("conv1d", CUBE[:, :2], numbers(4, 1, 3), None, [1], [1], [1], 2),
-    ("layer_norm", CUBE, [4], numbers(4), numbers(4, start=7)),
-    ("native_layer_norm", CUBE, [3, 4], None, None, 1e-5),
-]
 CASES = [
     *((name, A) for name in UNARY.split()),
     *((name, POSITIVE) for name in OF_POSITIVE.split()),
@@ -178,11 +95,99 @@ CASES = [
     ("pow", POSITIVE, 0.5),
     ("pow", POSITIVE, B),
     ("pow", 2.0, A),
-    *VIEWS,
-    *ALONG,
-    *BY_PLACES,
-    *PRODUCTS,
+    # views
+    ("reshape", CUBE.mT, [2, 12]),
+    ("chunk", A, 2, 1),
+    ("expand", MASK, [2, 2, -1]),
+    ("expand_as", ROW, A),
+    ("flatten", CUBE, 1),
+    ("flip", CUBE, [0, -1]),
+    ("mT", CUBE),
+    ("permute", CUBE, [2, 0, -2]),
+    ("select", CUBE, 1, -1),
+    ("select_scatter", CUBE, numbers(2, 4, start=5), 1, 2),
+    ("slice", CUBE, 1, 1),
+    ("slice", CUBE, 2, -3, 9, 2),
+    ("slice_scatter", CUBE, numbers(2, 2, 4, start=5), 1, 0, 2),
+    ("split", CUBE, 3, 2),
+    ("split_with_sizes", CUBE, [1, 3], 2),
+    ("squeeze", CUBE[:1, :, :1]),
+    ("squeeze", CUBE[:1, :, :1], 0),
+    ("t", A),
+    ("transpose", CUBE, 0, -1),
+    ("unbind", CUBE, 1),
+    ("unsqueeze", A, -2),
+    ("view_as", A, A.mT),
+    ("cat", [A, B.mT.mT[:, :1]], 1),
+    ("stack", [A, B], 1),
+    ("constant_pad_nd", A, [1, 0, -1, 2], 9.0),
+    ("pad", A, [2, -1], "constant", 3.0),
+    # along a dimension
+    *((name, CUBE, [1]) for name in ("sum", "mean", "amax", "amin")),
+    ("sum", WHOLE > 0),
+    ("sum", CUBE.mT, [0, -1], True),
+    ("mean", CUBE),
+    ("prod", CUBE, 1),
+    ("any", WHOLE > 4, 1, True),
+    ("all", WHOLE > -7),
+    ("max", CUBE),
+    ("min", A, B),
+    ("max_dim", TIES, 1),
+    ("min_dim", A, 0, True),
+    ("argmax", CUBE),
+    ("argmax", TIES, 1),
+    ("argmin", A, 0, True),
+    ("linalg_vector_norm", CUBE, 2, [1]),
+    ("softmax", CUBE * 800, 1),
+    ("softmax", CUBE.mT, -1),
+    ("cumsum", CUBE.mT, 1),
+    ("cumprod", A, 0),
+    ("logcumsumexp", torch.cat([A - 800, A], dim=1), 1),
+    ("sort", TIES, 1, True),
+    ("argsort", CUBE, 1),
+    ("topk", A, 2),
+    ("topk", CUBE, 2, 1, False),
+    ("var", CUBE, [1]),
+    ("var", A),
+    # by places
+    ("embedding", A, PLACES % 2),
+    ("embedding_dense_backward", numbers(2, 2, 3), PLACES % 2, 4, 0, False),
+    ("gather", A, 1, PLACES % 3),
+    ("index", CUBE, [None, PLACES]),
+    ("index", CUBE, [PLACES % 2, None, PLACES]),
+    ("scatter", A, 1, PLACES % 3, 7.0),
+    ("scatter", A, 1, PLACES % 3, B[:, :2]),
+    ("scatter_add", A, 0, PLACES % 2, B[:, :2]),
+    ("searchsorted", A.sort().values, B),
+    ("searchsorted", TIES.sort().values, TIES, False, True),
+    # products
+    ("mm", A, B.mT),
+    ("mm", WIDE, HIGH),
+    ("mm", WIDE.mT, HIGH.mT.contiguous().mT[:13].contiguous()),
+    ("mm", HIGH.mT, WIDE.mT),
+    ("mm", HIGH.mT[:, ::2], WIDE.mT[::2]),
+    ("addmm", ROW[:2], A, B.mT, 0.5, 2.0),
+    ("bmm", CUBE, CUBE.mT),
+    ("matmul", CUBE, numbers(4)),
+    ("matmul", numbers(3), CUBE),
+    ("matmul", numbers(3), ROW),
+    ("matmul", CUBE, numbers(5, 1, 4, 2)),
+    ("linear", CUBE, numbers(5, 4), numbers(5)),
+    ("conv1d", CUBE, numbers(5, 3, 2), numbers(5), [2], [1], [2]),
+    ("conv1d", CUBE[:, :2], numbers(4, 1, 3), None, [1], [1], [1], 2),
+    ("layer_norm", CUBE, [4], numbers(4), numbers(4, start=7)),
+    ("native_layer_norm", CUBE, [3, 4], None, None, 1e-5),
 ]
+OF_PYTHON = """
+add | 2 | 3 | 5
+sub | 2 | 3 | -1
+mul | 2 | 3 | 6
+floordiv | -7 | 2 | -4
+mod | -7 | 3 | 2
+pow | 2 | 3 | 8
+neg | 4 | -4
+truediv | 1 | 2 | 0.5
+"""
 OWN = [  # what the page calls by another name, or with other arguments, than torch; the result
     ("cast", A, "int", A.long()),
     ("cast", WHOLE, "bool", WHOLE.bool()),
@@ -193,14 +198,7 @@ OWN = [  # what the page calls by another name, or with other arguments, than to
     ("full_like", A, 1, "bool", torch.ones(2, 3).bool()),
     ("arange", 2, 11, 3, "int", torch.arange(2, 11, 3)),
     ("div", WHOLE, OTHER, "trunc", aten.div(WHOLE, OTHER, rounding_mode="trunc")),
-    ("python_add", 2, 3, 5),
-    ("python_sub", 2, 3, -1),
-    ("python_mul", 2, 3, 6),
-    ("python_floordiv", -7, 2, -4),
-    ("python_mod", -7, 3, 2),
-    ("python_pow", 2, 3, 8),
-    ("python_neg", 4, -4),
-    ("python_truediv", 1, 2, 0.5),
+    *((f"python_{name}", *map(json.loads, numbers)) for name, *numbers in rows(OF_PYTHON)),
     ("python_getitem", [A, ROW], 1, ROW),
     ("sym_size", CUBE, -1, 4),
 ]
@@ -267,7 +265,7 @@ def told(drawn, traced_once):
     calls["own"] = ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]
     calls["table"] = "return Object.keys(OPERATIONS)", None
     calls["apart"] = ONE_BY_ONE, [taken_apart()]
-    calls["writes"] = ONE_BY_ONE, [traced(function) for function in WRITING]
+    calls["writes"] = ONE_BY_ONE, [writing()]
     calls["answers"] = RULES, rules()
     calls |= {name: decoding(name) for name in GOLDEN}
     calls["drawn"] = DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}
@@ -345,64 +343,41 @@ def test_what_the_page_lacks_is_taken_apart_by_torch(told):
 # ---- what writes into a tensor ----
 
 
-def add_to_a_part(x):
-    y = x.clone()
-    y[:, 1] += 5
-    y[0].mul_(2)
-    return y + x
+def written(given):
+    """Results of writing into parts, views and copies."""
+    x = given["x"]
+    part = x.clone()
+    part[:, 1] += 5
+    part[0].mul_(2)
+    turned = (x * 2).t()
+    turned.fill_(3).add_(x.t())
+    masked = torch.zeros_like(x).masked_fill_(x > 0, float("-inf"))
+    doubled = x * 1
+    shown = doubled.t()
+    doubled.mul_(2)
+    row, mask = (torch.zeros(2, 3).copy_(one) for one in (x[0], x > 0))
+    filled = x.clone()
+    filled[0] = 7
+    filled[1].fill_(torch.tensor(3.0).double())
+    return {
+        "a part is added to": part + x,
+        "a transposed copy": turned.t() - x,
+        "a mask": masked.add_(x).exp(),
+        "what was shown before": shown + x.t().reshape(3, 2),
+        "a copied row and mask": torch.cat([mask, row]),
+        "a number in a tensor": filled,
+    }
 
 
-def write_into_a_transposed_copy(x):
-    y = (x * 2).t()
-    y.fill_(3).add_(x.t())
-    return y.t() - x
-
-
-def mask_in_place(x):
-    return torch.zeros_like(x).masked_fill_(x > 0, float("-inf")).add_(x).exp()
-
-
-def show_what_was_written(x):
-    y = x * 1
-    shown = y.t()
-    y.mul_(2)
-    return shown + x.t().reshape(3, 2)
-
-
-def copy_a_row_and_a_mask(x):
-    row = torch.zeros(2, 3).copy_(x[0])
-    mask = torch.zeros(2, 3).copy_(x > 0)
-    return torch.cat([mask, row])
-
-
-def fill_a_row_with_a_number_in_a_tensor(x):
-    y = x.clone()
-    y[0] = 7
-    y[1].fill_(torch.tensor(3.0).double())
-    return y
-
-
-WRITING = [
-    fill_a_row_with_a_number_in_a_tensor,
-    add_to_a_part,
-    write_into_a_transposed_copy,
-    mask_in_place,
-    show_what_was_written,
-    copy_a_row_and_a_mask,
-]
-
-
-def traced(function):
-    graph = graph_of(lambda given: {"y": function(given["x"])}, {"x": A})
-    return {"graph": graph, "inputs": {"x": plain(A)}}
+def writing():
+    return {"graph": graph_of(written, {"x": A}), "inputs": {"x": plain(A)}}
 
 
 def test_what_writes_becomes_what_makes_another(told):
-    for function, [found] in zip(WRITING, told["writes"], strict=True):
-        assert_same(found, [function(A.clone())], function)
-    for function in WRITING:
-        names = [node[1] for node in traced(function)["graph"]["nodes"]]
-        assert not any(name.endswith("_") and not name.startswith("_") for name in names)
+    for (name, expected), found in zip(written({"x": A}).items(), *told["writes"], strict=True):
+        assert_same(found, [expected], name)
+    names = [node[1] for node in writing()["graph"]["nodes"]]
+    assert not any(name.endswith("_") and not name.startswith("_") for name in names)
 
 
 # ---- decoding ----
@@ -598,7 +573,7 @@ def replay(config, first, rows, rate):
         for parameter in model.parameters():
             parameter.copy_(torch.tensor(first[at : at + parameter.numel()]).view_as(parameter))
             at += parameter.numel()
-    step = TrainingStep(model, config, torch.device("cpu"))
+    step = TrainingStep(model, config, CPU)
     losses = []
     step.faster_form = None
     for number, (_, given, random) in enumerate(rows):

@@ -135,22 +135,6 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(
     assert peak < 80_000_000
 
 
-@table(
-    "command",
-    """
-compare pipe.yaml
-compare plan.yaml --vary seed=1
-train --config pipe.yaml
-inspect pipe.yaml
-config pipe.yaml
-""",
-)
-def test_a_pipe_named_as_a_config_or_experiment_is_refused_and_not_waited_for(cli, command):
-    os.mkfifo("pipe.yaml")
-    Path("plan.yaml").write_text("configs: pipe.yaml\n")
-    assert "pipe.yaml: cannot be read: not a plain file" in cli(command).refusal
-
-
 def test_a_link_to_a_config_is_followed(cli):
     Path("real.yaml").write_text("seed: 5\n")
     os.symlink("real.yaml", "link.yaml")

@@ -3,6 +3,7 @@ no file changed.
 """
 
 import contextlib
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import typer
 import yaml
 from inline import contents, process
-from tables import table
+from tables import rows, table
 
 from seq2attn import __version__, train
 from seq2attn.cli.app import app
@@ -32,6 +33,14 @@ mine.html: "<title>mine</title>"
 grid.yaml: "confgs: good.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n"
 axes.yaml: "configs: good.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n"
 values.yaml: "configs: good.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1, [1]]\n"
+places.yaml: "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n\
+  \    score: {width: 3}\n"
+tag.yaml: "seed: !!int 3\n"
+tags.yaml: "configs: good.yaml\nvary:\n  seed: !!int 3\n"
+piped.yaml: "configs: pipe.yaml\n"
+there/dev.tsv: "a\tb\n"
+figures/both-loss.png: mine
+other/e-seed_1/notes.txt: mine
 """)
 
 
@@ -46,6 +55,7 @@ def message_of(cli, line, folder):
 
 def write_files(folder):
     for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
@@ -61,6 +71,7 @@ def folder(tiny_run, tmp_path_factory):
     """With a run `tiny`, a run on pairs in its own folder of runs, and files: none is changed."""
     folder = tmp_path_factory.mktemp("mistakes")
     write_files(folder)
+    os.mkfifo(folder / "pipe.yaml")
     shutil.copytree(tiny_run.runs, folder / "runs")
     with contextlib.chdir(folder):
         train("pairs.yaml", name="words", runs_dir="pairs", device="cpu", progress=False)
@@ -98,23 +109,23 @@ def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(
 # ---- configs: their messages are tested in test_config.py ----
 
 
+PROBLEMS = """
+bad.yaml: 4 problems
+expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')
+seed (--set 'seed=x'): should be a whole number, found 'x'
+model.embedding (--set 'model.embedding=0'): should be at least 1, found 0
+model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: architecture, attention,
+bidirectional, cell, decoder, dropout, embedding, encoder, hidden, initial_state, layers,
+padding_embedding, source_eos
+`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE.
+"""
+
+
 def test_problems_of_file_and_overrides_are_reported_together(mistake):
     Path("bad.yaml").write_text("model: {hiden: 8}\n")
     message = mistake("train -c bad.yaml --set seed=x --set model.embedding=0 --set steps")
-    assert message.split("\n") == [
-        "bad.yaml: 4 problems",
-        "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
-        "  seed (--set 'seed=x'): should be a whole number, found 'x'",
-        "  model.embedding (--set 'model.embedding=0'): should be at least 1, found 0",
-        "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
-        "architecture, attention, bidirectional, cell, decoder, dropout, embedding, encoder, "
-        "hidden, initial_state, layers, "
-        "padding_embedding, source_eos",
-        (
-            "`seq2attn inspect CONFIG` shows every key with its value. A part of your own "
-            "needs --plugin FILE."
-        ),
-    ]
+    assert " ".join(message.split()) == " ".join(PROBLEMS.split())
+    assert message.count("\n") == 5
 
 
 # ---- one table: a command, and what its message says, once each ----
@@ -137,7 +148,9 @@ OUTSIDE = " is not in the runs directory, runs"
 PAGE = "page tiny --to"
 PAIRS = "train -c pairs.yaml --set task."
 RATES = "training.learning_rate=log:"
+PIPE = "pipe.yaml: cannot be read: not a plain file"
 SHORT = "no source has 8 characters"
+TAG = "not plain YAML: found an alias, a tag, or more than 20 levels; write plain values"
 UNCHANGED = "--config, --set, --name and --note are for new runs"
 UNSEEN = "; its alphabet is a b c d e f g h i j k l m n o p q r s t u v w x y z"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
@@ -322,13 +335,45 @@ compare axes.yaml | axes.yaml:3): '3-1': expected | axes.yaml:4): no values
 compare values.yaml | values.yaml:2): unknown key | at least 1, found -1 | number, found [1]
 train -c pairs.yaml --set task.source_column=1000 | expected 1000
 compare -c pairs.yaml --vary task.source_column=0,1 | must be a column's number, from 1 to 1,000
+inspect places.yaml --set seed --set training.steps=0 --set 'model={{heads: 2}}'
+  | places.yaml: 4 problems | (--set 'seed') | seed (places.yaml:1)
+  | training.steps (--set 'training.steps=0') | model.heads (--set 'model={{heads: 2}}')
+inspect places.yaml | places.yaml: 4 problems | seed (places.yaml:1) | model.hiden (places.yaml:3)
+  | model.attention.score (places.yaml:6) | model.attention.score.width (places.yaml:6)
+inspect tag.yaml | tag.yaml:1: {TAG}
+compare tags.yaml | tags.yaml:3: {TAG}
+inspect good.yaml --set 'seed=!!int 3' | {TAG}
+{GRID} 'seed=!!int 3' | {TAG}
+{GRID} seed=1 --baseline 'seed=!!int 3' | {TAG}
+{GRID} model.attention.score=dot,scalde --vary model.hiden=1,2 --vary seed=1-3
+  | seq2attn compare: 2 problems | Nothing was run: 12 trials.
+  | model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'
+  | model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?
+{GRID} model.attention.score=dot,general --vary model.bidirectional=false,true --vary seed=1-5
+  --set model.initial_state=bridge | 'dot' needs encoder and decoder states of equal width
+{GRID} seed=1 --config good.yaml | two base configs are called
+{GRID} seed=1 --name e --runs-dir other | other/e-seed_1: cannot be used:
+{GRID} seed=1,2 --name both --plot figures | figures/both-loss.png exists and is not a figure
+  | Name another file, or replace it with --force.
+compare chapter/dot | task (chapter/dot:4): unknown key
+compare pipe.yaml | {PIPE}
+compare piped.yaml --vary seed=1 | {PIPE}
+train --config pipe.yaml | {PIPE}
+inspect pipe.yaml | {PIPE}
+config pipe.yaml | {PIPE}
+split words.tsv --to there | there/dev.tsv exists
+split there/dev.tsv --to there --force | there/dev.tsv is FILE itself
+check --attention homework.py | --attention homework.py: which attention of the file?
+check --attention handed-in/*.py | --attention handed-in/*.py: which attention of the file?
+check --attention handedin/*.py:scaled
+  | --attention handedin/*.py: no .py or .ipynb file there
 """  # with a run `tiny`
 
 
-@pytest.mark.parametrize("row", MISTAKES.strip().split("\n"))
+@pytest.mark.parametrize("row", rows(MISTAKES), ids="-".join)
 def test_mistakes(cli, folder, monkeypatch, own_scores, row):
     monkeypatch.chdir(folder)
-    line, *parts = row.split(" | ")
+    line, *parts = row
     told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
 

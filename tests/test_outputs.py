@@ -88,15 +88,6 @@ def test_a_link_a_pipe_and_a_folder_are_refused(cli, make, reason):
     assert said == f"error: out.svg: cannot be read: {reason}\nName another file.\n"
 
 
-def test_a_comparison_is_refused_before_it_trains(cli):
-    Path("figures").mkdir()
-    Path("figures/both-loss.png").write_text("mine")
-    line = "compare -c scaled --vary seed=1,2 --name both --plot figures"
-    said = cli(line).refusal
-    assert said == f"error: figures/both-loss.png exists and is not a figure\n{OTHER}"
-    assert not list(Path("runs").glob("both-*"))
-
-
 # ---- what a killed command leaves ----
 
 

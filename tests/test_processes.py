@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
-from tables import table
 
 from seq2attn.doctor import processes
 
@@ -161,18 +160,6 @@ def test_a_line_of_another_attention_is_no_hint(cli):
     lines = {row["place"]: row["report"]["findings"][0]["lines"] for row in found}
     assert lines["mine.py:scaled"] == []
     assert len(lines["mine.py:cosine"]) == 1
-
-
-@table(
-    "place, reason",
-    """
-homework.py | --attention homework.py: which attention of the file?
-handed-in/*.py | --attention handed-in/*.py: which attention of the file?
-handedin/*.py:scaled | --attention handedin/*.py: no .py or .ipynb file there
-""",
-)
-def test_a_slip_in_naming_hand_ins_is_said(cli, place, reason):
-    assert reason in cli("", "check", "--attention", place).refusal
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from tables import table
-
 FORMS = [f"{lemma}\t{lemma}{end}\tV;{end}" for end in "sd" for lemma in "abcdefghij"]
 FEATURES = "--set task.features_column=3"
 HEADER = "# mine\nlemma\tform\tfeatures\n\n"
@@ -60,22 +58,6 @@ def test_a_file_is_read_with_the_keys_of_training_and_its_header_kept(cli):
     assert train[:3] == dev[:3] == HEADER.splitlines()
     assert (len(train), len(dev)) == (3 + 16, 3 + 2)
     assert "forms.tsv: 22 of 23 lines cannot be read" in cli("split forms.tsv --to others").refusal
-
-
-@table(
-    "name, file, options, refusal",
-    """
-dev.tsv | forms.tsv | | dev.tsv exists
-train.tsv | train.tsv | --force | train.tsv is FILE itself
-""",
-)
-def test_no_file_is_replaced_without_force_and_never_the_file_itself(
-    cli, name, file, options, refusal
-):
-    Path(name).write_text("a\tb\n" * 10)
-    write(FORMS)
-    assert refusal in cli(f"split {file} {FEATURES} {options}").refusal
-    assert Path(name).read_text() == "a\tb\n" * 10
 
 
 LETTERS = "abcdefghijklmnopqrst"

@@ -21,8 +21,7 @@ def reference(tmp_path_factory):
     """An undisturbed run. Do not change it; use `run_copy`."""
     folder = tmp_path_factory.mktemp("reference")
     (folder / "tiny.yaml").write_text(TINY)
-    status, _, err = Server().call(folder, TRAIN)
-    assert status == 0, err
+    Server().call(folder, TRAIN).check()
     return Run(folder / "runs/tiny")
 
 

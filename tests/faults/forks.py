@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from inline import HANDLERS, OUTPUT_VARIABLES, split_words
+from inline import HANDLERS, OUTPUT_VARIABLES, Done, split_words
 from outcomes import same_outcome
 
 from seq2attn.doctor.processes import EXAMINER, OF_LAYERS
@@ -52,11 +52,10 @@ class Server:
         self.process.join()
         return self.process.exitcode
 
-    def call(self, folder, *arguments, fault=None):
+    def call(self, folder, *arguments, **options):
         """`start` and `wait` -> exit status, standard output, standard error."""
-        self.start(folder, *arguments, fault=fault)
-        status = self.wait()
-        return status, (folder / "out").read_text(), (folder / "err").read_text()
+        self.start(folder, *arguments, **options)
+        return Done(self.wait(), *((folder / name).read_text() for name in ("out", "err")))
 
     def until(self, text, file):
         """Wait until `file` contains `text`."""
@@ -70,8 +69,7 @@ class Server:
         `reference`.
         """
         run = Run(work / "runs/tiny")
-        status, _, err = self.call(work, commands[run.path.exists()])
-        assert status == 0, err
+        self.call(work, commands[run.path.exists()]).check()
         same_outcome(run, reference)
 
     def end(self):

@@ -52,7 +52,7 @@ def strike(server, reference, work, *fault):
         assert err.endswith(hint) == run.checkpoint("last").exists()
     else:
         assert status == -signal.SIGKILL
-        listed = server.call(work, "runs")[1]
+        listed = server.call(work, "runs").out
         assert not run.path.exists() or re.search("^tiny\t(stopped|no checkpoint)\t", listed, re.M)
     server.complete(work, reference)
 
@@ -66,7 +66,7 @@ def test_a_fault_at_one_write(server, reference, work, fault):
 @pytest.mark.parametrize("full", [(), (True,)], ids=["kill", "full disk"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_every_other_write(server, reference, work, record_figure, kind, full):
-    assert server.call(work, TRAIN, fault=(kind, 0))[0] == 0
+    server.call(work, TRAIN, fault=(kind, 0)).check()
     writes = int((work / "count").read_text())
     counts = range(1, writes + 1, 2 + writes // 40)
     for count in counts:
@@ -108,8 +108,7 @@ def test_a_killed_training_on_pairs_resumes_to_identical_weights(server, work):
     for name, chosen in (("train.tsv", words), ("dev.tsv", ["bb", "aa", "abba"])):
         (work / name).write_text("".join(f"{word}\t{word[::-1]}\n" for word in chosen))
     (work / "pairs.yaml").write_text(PAIRS)
-    status, _, err = server.call(work, PAIRS_COMMANDS[0])
-    assert status == 0, err
+    server.call(work, PAIRS_COMMANDS[0]).check()
     reference = Run((work / "runs").rename(work / "undisturbed") / "tiny")
     torture(server, reference, work, seed=2, kills=1, commands=PAIRS_COMMANDS)
 
@@ -145,8 +144,7 @@ def test_a_run_that_is_removed_during_training(server, work):
 
 def test_training_is_deterministic_with_threads(server, work):
     for name in ("one", "two"):
-        status, _, err = server.call(work, f"train -c tiny.yaml --name {name} {WIDE} --threads 2")
-        assert status == 0, err
+        server.call(work, f"train -c tiny.yaml --name {name} {WIDE} --threads 2").check()
     one, two = (Run(work / "runs" / name) for name in ("one", "two"))
     assert one.environment.threads == 2
     same_outcome(one, two)

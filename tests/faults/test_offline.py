@@ -18,8 +18,7 @@ def test_no_command_uses_the_network_or_a_compiler(server, run_copy, work):
         "eval tiny",
         "predict ab --run tiny --plot a.png",
     ):
-        server.start(work, line, environment={"OFFLINE": "1"})
-        assert server.wait() == 0, (work / "err").read_text()
+        server.call(work, line, environment={"OFFLINE": "1"}).check()
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_a_signal(server, reference, work, name):
     assert stopped.startswith(f"stopped by {name} after step ")
     assert stopped.endswith("; everything is saved.")
     assert hint == "Continue with: seq2attn train --resume tiny"
-    assert server.call(work, "runs")[1].splitlines()[1].startswith("tiny\tinterrupted\t")
+    assert server.call(work, "runs").out.splitlines()[1].startswith("tiny\tinterrupted\t")
     server.complete(work, reference)
 
 
