@@ -214,8 +214,15 @@ def one_browser(tmp_path_factory):
 def browser(one_browser):
     """A real browser, with a window of the usual size."""
     one_browser.devtools("Emulation.clearDeviceMetricsOverride")
-    one_browser.console()
     return one_browser
+
+
+@pytest.fixture
+def quiet(browser):
+    """The browser, in which the test may log no error."""
+    browser.console()
+    yield browser
+    assert browser.console() == []
 
 
 @pytest.fixture(scope="module")

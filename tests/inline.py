@@ -96,6 +96,16 @@ def contents(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
+def write(file, text):
+    """Write a file of the working folder."""
+    Path(file).write_text(text, "utf-8")
+
+
+def read(file):
+    """The text of a file of the working folder."""
+    return Path(file).read_text("utf-8")
+
+
 def split_words(line="", *words):
     """The words of a command, the first of which may be many: `"eval tiny", "--samples", 1`."""
     return [*line.split(), *map(str, words)]

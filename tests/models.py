@@ -134,9 +134,7 @@ def as_batch(source, lengths, tokens, decoder_lengths=None):
 
 def is_real(lengths, width):
     """lengths (B,) -> (B, width), True = a real token."""
-    return torch.tensor(
-        [[position < length for position in range(width)] for length in lengths.tolist()]
-    )
+    return torch.arange(width) < lengths.unsqueeze(1)
 
 
 def make_batch(lengths=(4, 2, 1), steps=3, padding=0, vocabulary=8, garbage=5):

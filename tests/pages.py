@@ -95,8 +95,7 @@ def random_texts(predictor, count, seed=0, longest=40):
 
 def in_pytorch(predictor, text, changes=None):
     """tokens, logits (T, V) and weights (T, S), None without attention, of one answer."""
-    changed = replace(predictor, changes=changes or Changes())
-    (answer,), cache = changed.run_with_cache([text])
+    (answer,), cache = replace(predictor, changes=changes or Changes()).run_with_cache([text])
     return {
         "tokens": list(answer.output_ids),
         "logits": cache.string(0)["logits"],

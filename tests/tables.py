@@ -21,3 +21,8 @@ def table(names, text, values=""):
     readers = [yaml.safe_load if name in values.split() else str for name in names.split(", ")]
     read = [[of(cell) for of, cell in zip(readers, row, strict=True)] for row in rows(text)]
     return pytest.mark.parametrize(names, read if len(readers) > 1 else [one for (one,) in read])
+
+
+def slow(*values):
+    """A row of a table that only `make test-slow` tries."""
+    return pytest.param(*values, marks=pytest.mark.slow)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from inline import read, write
 from tables import rows
 
 WORDS = ["".join(letters) for letters in itertools.product("abcd", repeat=3)]  # 64
@@ -130,7 +131,7 @@ def options(words):
 @pytest.mark.parametrize("name", GIVEN)
 def test_the_command_that_a_refusal_prints_ends_without_a_warning(cli, name):
     content, expected = GIVEN[name]
-    Path(name).write_text(content, "utf-8")
+    write(name, content)
     words = tried(cli(f"split {name} --to parts").refusal)
     assert words[:4] == ["split", name, "--to", "parts"]
     assert options(words) == yaml.safe_load(expected)
@@ -139,7 +140,7 @@ def test_the_command_that_a_refusal_prints_ends_without_a_warning(cli, name):
 
 def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
     content, _ = GIVEN["forms.csv"]
-    Path("a.csv").write_text(content, "utf-8")
+    write("a.csv", content)
     mine = "train --config pairs/small --set task.train=a.csv --set task.dev=a.csv"
     words = tried(cli(mine).refusal)
     assert words[: len(mine.split())] == mine.split()
@@ -154,14 +155,14 @@ def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
 
 
 def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
-    Path("a.csv").write_text(GIVEN["forms.csv"][0], "utf-8")
+    write("a.csv", GIVEN["forms.csv"][0])
     done = cli(*tried(cli("split a.csv").refusal)).check()
     (command,) = [line for line in done.err.splitlines() if line.startswith("Next: seq2attn ")]
     tiny = " --set model.hidden=8 --set training.epochs=1 --set training.snapshots=0 --name a"
     done = cli(*shlex.split(command)[2:], *tiny.split()).check()
     assert "warning" not in done.err
     assert cli("predict abc").check().out.startswith("abc\t")
-    Path("b.tsv").write_text("Form;Segments\n" + lines(lambda _, word: f"{word};{phones(word)}"))
+    write("b.tsv", "Form;Segments\n" + lines(lambda _, word: f"{word};{phones(word)}"))
     assert "It is a file of 2 columns between ';'" in cli("eval a --data b.tsv").refusal
 
 
@@ -267,21 +268,21 @@ def run_printed(refusal):
     ],
 )
 def test_the_commands_that_are_printed_take_two_lines_of_each_block(cli, name, content, kind):
-    Path(name).write_text(content, "utf-8")
+    write(name, content)
     refusal = cli(f"split {name}").refusal
     assert f"It is {kind}" in refusal
     run_printed(refusal.replace("KEY", "lx").replace("OTHER", "ge"))
     pairs = [f"{word}\t{phones(word)}" for word in WORDS]
-    assert Path("words.tsv").read_text("utf-8").splitlines() == pairs
+    assert read("words.tsv").splitlines() == pairs
 
 
 def test_a_treebank_becomes_a_file_of_pairs_by_the_commands_that_are_printed(cli):
     rows = lines(
         lambda number, word: f"{number + 1}\t{word}s\t{word}\tX\t_\tN=A|C={word[0]}" + "\t_" * 4
     )
-    Path("a.conllu").write_text(f"# text = x\n{rows}65-66\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    write("a.conllu", f"# text = x\n{rows}65-66\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
     run_printed(cli("split a.conllu").refusal)
     words = tried(cli("split words.tsv").refusal)
     assert options(words) == {"features_column": 3}
     cli(*words).check()
-    assert "aaas\taaa\tN=A|C=a" in Path("words.tsv").read_text()
+    assert "aaas\taaa\tN=A|C=a" in read("words.tsv")

@@ -220,8 +220,7 @@ def test_teacher_forcing_averages_probabilities_and_weights():
 
 @torch.no_grad()
 def test_a_model_without_attention_leaves_no_weights():
-    found = teacher_forced(ensemble_of("bahdanau", "none"), SOURCE[0], [3])
-    assert found.weights is None
+    assert teacher_forced(ensemble_of("bahdanau", "none"), SOURCE[0], [3]).weights is None
 
 
 def predictor(alphabet="ab", source_eos=True):

@@ -11,7 +11,7 @@ import torch
 from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, stepped
 from outcomes import same_tensors
 from refusal import refused
-from tables import table
+from tables import slow, table
 from torch import nn
 
 from seq2attn.build import build_model, build_task
@@ -282,7 +282,7 @@ def wrong_after(calls, wrong):
     [
         (0, wrong_logits),
         (5, wrong_gradients),  # from step 2 on, after its proof and before the snapshot of step 3
-        pytest.param(15, wrong_logits, marks=pytest.mark.slow),
+        slow(15, wrong_logits),
         (99, wrong_logits),
     ],
 )

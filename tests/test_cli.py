@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import Terminal, contents, plain
+from inline import Terminal, contents, plain, read
 from inline import call_main as seq2attn
 from measured import value_of
 from tables import table
@@ -145,8 +145,7 @@ def test_states_without_a_readable_status(work):
     shutil.rmtree(run / "checkpoints")
     assert state() == "no checkpoint"
     (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
-    done = seq2attn("train --resume second")
-    assert "training runs/second on cpu from step 0" in done.err
+    assert "training runs/second on cpu from step 0" in seq2attn("train --resume second").err
     assert (run / "checkpoints/last.safetensors").is_file()
 
 
@@ -401,7 +400,7 @@ def test_a_note_is_kept_with_the_run_and_shown(work):
     assert text not in listed
     assert "\x1b" not in succeed("runs")
     succeed("report noted second")
-    assert "the first try\\u001b[31m &lt;b&gt;</td>" in Path("report.html").read_text()
+    assert "the first try\\u001b[31m &lt;b&gt;</td>" in read("report.html")
     again = package.train(
         work / "tiny.yaml", "training.steps=1", name="again", note="2nd\ud800", device="cpu"
     )

@@ -20,6 +20,7 @@ from models import (
     config_of,
     make_batch,
 )
+from tables import slow
 from textbook import Textbook
 
 from seq2attn import parts
@@ -121,7 +122,7 @@ def config_with_widths(choices):
 
 
 @pytest.mark.parametrize("choices", COMBINATIONS, ids=label)
-@pytest.mark.parametrize("share", [pytest.param(0, marks=pytest.mark.slow), 0.3])
+@pytest.mark.parametrize("share", [slow(0), 0.3])
 def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strings(choices, share):
     config, model = config_with_widths(choices), make(choices)
     book = Textbook(config, model.state_dict())

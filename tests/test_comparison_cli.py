@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from inline import ROOT, Inline
+from inline import ROOT, Inline, read, write
 
 from seq2attn.cli.evaluate import compare as compare_command
 from seq2attn.comparison.plan import make_plan
@@ -27,7 +27,7 @@ evaluation: {samples: 4}
 @pytest.fixture(autouse=True)
 def work(cli, tmp_path, trials_here):
     """tiny.yaml in the working directory, and a pool that is this process."""
-    (tmp_path / "tiny.yaml").write_text(TINY)
+    write("tiny.yaml", TINY)
     return tmp_path
 
 
@@ -72,13 +72,13 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli, b
     names = [path.name for path in sorted(Path("deep/figures").iterdir())]
     assert names == ["compare-tiny-loss.png", "compare-tiny-results.png"]
     compare(cli, f"{ASKED} --plot deep/wide.svg").check()
-    assert Path("deep/wide-results.svg").read_text().startswith("<?xml")
+    assert read("deep/wide-results.svg").startswith("<?xml")
 
 
 def test_a_changed_config_is_one_message_for_all_trials(cli, blank_figures):
-    Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-2}\n")
+    write("mine.yaml", "configs: tiny.yaml\nvary: {seed: 1-2}\n")
     cli("compare mine.yaml --device cpu").check()
-    Path("tiny.yaml").write_text(TINY.replace("steps: 6", "steps: 7"))
+    write("tiny.yaml", TINY.replace("steps: 6", "steps: 7"))
     said = cli("compare mine.yaml").refusal
     assert len(said.splitlines()) == 3
     changed = "another config: training.steps is 7, and 6 in the run"
@@ -99,10 +99,11 @@ def test_a_failing_trial_is_reported_and_the_others_continue(cli):
 
 
 def test_options_override_an_experiment_file(cli):
-    Path("mine.yaml").write_text(
+    write(
+        "mine.yaml",
         "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: "
         "1-9}\nbaseline: {model.hidden: 8}\n"
-        "metric: teacher_forced\nlengths: [1, 3]\n"
+        "metric: teacher_forced\nlengths: [1, 3]\n",
     )
 
     def shown(*arguments):
@@ -125,10 +126,10 @@ def test_options_override_an_experiment_file(cli):
 
 def test_a_table_for_a_paper_tells_families_apart(cli):
     compare(cli, "--vary seed=1-2 --families random unary --lengths 2 --latex t.tex").check()
-    rows = [line for line in Path("t.tex").read_text().splitlines() if line.startswith("tiny & ")]
+    rows = [line for line in read("t.tex").splitlines() if line.startswith("tiny & ")]
     assert [row.split(" & ")[1:3] for row in rows] == [["random", "2"], ["unary", "2"]]
     compare(cli, "--vary seed=1-2 --lengths 2 --latex u.tex").check()
-    assert "random" not in Path("u.tex").read_text()
+    assert "random" not in read("u.tex")
 
 
 def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):

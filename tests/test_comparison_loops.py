@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import TINY, Inline, contents, process
+from inline import TINY, Inline, contents, process, write
 from outcomes import metrics
 from refusal import refused
 
@@ -227,7 +227,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_processes_of_a_script_give_the_same_table(tmp_path):
-    Path("script.py").write_text(SCRIPT)
+    write("script.py", SCRIPT)
     one, two = (process(tmp_path, f"script.py {line}").check().out for line in ("1 one", "2 two"))
     assert one == two
     assert "exact_match" in one

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import Inline, process
+from inline import Inline, process, write
 from outcomes import metrics
 from refusal import refused
 from test_comparison_cli import TINY
@@ -331,8 +331,8 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
         trial.run.status_file.write_text(f'{{"step": {steps // 2}, "steps": {steps}}}')
 
     slow, shown = Slow(), []
-    Path("tiny.yaml").write_text(PAIRS)
-    Path("words.tsv").write_text("a\tb\nb\ta\n")
+    write("tiny.yaml", PAIRS)
+    write("words.tsv", "a\tb\nb\ta\n")
     monkeypatch.setattr("concurrent.futures.wait", wait)
     monkeypatch.setattr("seq2attn.comparison.run.make_display", lambda _: Recorded())
     with contextlib.suppress(Seq2AttnError):  # it has no such files

@@ -4,6 +4,7 @@ from functools import reduce
 from pathlib import Path
 
 import yaml
+from inline import write
 from refusal import refusal, refused
 from tables import rows, table
 
@@ -259,8 +260,7 @@ null | {WINDOW}.radius=3 {WINDOW}=local_m | {{name: local_m, radius: 3}}
     "written part",
 )  # the window of the file, overrides, what it becomes: a mapping replaces all of it
 def test_an_override_of_a_part_or_its_options(written, overrides, part):
-    config = check_config(nested(WINDOW, written), separate(overrides))
-    assert value_at(config, WINDOW) == part
+    assert value_at(check_config(nested(WINDOW, written), separate(overrides)), WINDOW) == part
 
 
 @table(
@@ -324,8 +324,8 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
     folder = tmp_path / "d\udcff"  # a name in Latin-1
     folder.mkdir()
     (folder / "pairs.yaml").write_text("task: {name: pairs, train: a.tsv, dev: a.tsv}")
-    Path("a.yaml").write_text('seed: 1\ntask: {alphabet: "a\\ud800"}')
-    Path("grid.yaml").write_text("configs: a.yaml\nvary: {seed: 1-2}")
+    write("a.yaml", 'seed: 1\ntask: {alphabet: "a\\ud800"}')
+    write("grid.yaml", "configs: a.yaml\nvary: {seed: 1-2}")
     for words, where in rows(HALVES):
         assert where in cli(words).refusal
     assert not Path("runs").exists()

@@ -17,6 +17,7 @@ import pytest
 from inline import ROOT, Inline, process
 from outcomes import metrics
 from refusal import refused
+from tables import slow
 
 import seq2attn
 from seq2attn.runs.run import Run
@@ -99,7 +100,7 @@ def test_a_worker_that_refuses_is_left_out_and_trials_are_those_of_this_process(
 
 
 @pytest.mark.parametrize(
-    "listens", [False, pytest.param(True, marks=pytest.mark.slow)]
+    "listens", [False, slow(True)]
 )  # the port is closed, or of a server that is no scheduler
 def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd, listens):
     monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.3)

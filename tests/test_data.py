@@ -86,8 +86,7 @@ def test_a_batch_by_hand():
 def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     # sources "c" and "ab", targets "yxy" and "x"
     source = pad_rows([[5], [3, 4]], CPU)
-    target = pad_rows([[4, 3, 4], [3]], CPU)
-    batch = make_batch(Examples(*source, *target), source_eos=True)
+    batch = make_batch(Examples(*source, *pad_rows([[4, 3, 4], [3]], CPU)), source_eos=True)
     read = yaml.safe_load("""
 - [[5, 2, 0], [3, 4, 2]]
 - [2, 3]
@@ -144,8 +143,7 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
     expected = next(data.batches(start + 3))
     others = [(4, start), (4, start + 2), (4, start + 4), (5, start + 3)]  # seed, number
     for seed, number in others:
-        other = made(batch_size=batch_size, seed=seed)
-        assert not same(next(other.batches(number)), expected)
+        assert not same(next(made(batch_size=batch_size, seed=seed).batches(number)), expected)
     torch.rand(3)
     assert same(next(made(batch_size=batch_size, seed=4).batches(start + 3)), expected)
     before = torch.get_rng_state()

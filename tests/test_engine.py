@@ -547,8 +547,7 @@ return [Array.from(first), rows, Array.from(learner.weights()), averages, plain]
 
 def trained(words="scaled.yaml", overrides=SMALL):
     name, *more = words.split()
-    config = load_config(CONFIGS / name, [*more, *overrides])
-    (shown,) = untrained_models({"model": config})
+    (shown,) = untrained_models({"model": load_config(CONFIGS / name, [*more, *overrides])})
     return model_json(shown)
 
 

@@ -396,8 +396,7 @@ def test_entropy():
     assert result.entropy is None
     assert result.exact_match.value == 1
     weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
-    expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
-    assert_close(attention_entropy(weights), expected)
+    assert_close(attention_entropy(weights), torch.tensor([math.log(4), 0.0, math.log(2), 0.0]))
 
 
 def test_how_many_strings_are_decoded_together():

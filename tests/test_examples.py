@@ -45,8 +45,7 @@ def test_the_lesson_without_seq2attn_or_a_wheel_says_how_to_make_one(here, monke
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(notebook, tmp_path):
     nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    opened = nbformat.read(notebook, as_version=4)
+    opened = pytest.importorskip("nbformat").read(notebook, as_version=4)
     metadata = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(
         opened, timeout=1200, kernel_name="python3", resources=metadata

@@ -1,8 +1,7 @@
 """`seq2attn check --expect` tells a score from the expected one, and says how they differ."""
 
-from pathlib import Path
-
 import pytest
+from inline import write
 from tables import table
 
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -71,7 +70,7 @@ general | good_bilinear
 """,
 )
 def test_a_wrong_score_is_named_by_its_mistake(cli, expected, names):
-    Path("mine.py").write_text(FILE)
+    write("mine.py", FILE)
     done = cli("check --plugin mine.py --expect", expected, *names.split())
     for row in done.rows(code=int(names.count(" ") > 0)):
         name = row["score"]
@@ -80,7 +79,7 @@ def test_a_wrong_score_is_named_by_its_mistake(cli, expected, names):
 
 
 def test_what_is_expected_may_come_from_a_file(cli):
-    Path("mine.py").write_text(FILE)
+    write("mine.py", FILE)
     done = cli("check other --plugin mine.py --expect scaled")
     assert done.code == 1
     assert "a division by sqrt(D), D = 12, is missing" in done.out

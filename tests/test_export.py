@@ -30,8 +30,7 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
     import onnx
 
     monkeypatch.setattr(Scaled, "project", lambda _, keys: (300 * keys).logcumsumexp(1) / 300)
-    done = cli("export tiny --to out/model").check()
-    assert done.out == "out/model\n"
+    assert cli("export tiny --to out/model").check().out == "out/model\n"
     folder = tmp_path / "out/model"
     graphs = "encoder_0_forward prepare step".split()
     files = {"README.md", "manifest.json", *(f"{name}.onnx" for name in graphs)}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from inline import write
 from measured import value_of
 from models import make_config
 from refusal import refused
@@ -184,7 +185,7 @@ def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli,
 
 
 def test_compare_measures_families(cli, trials_here, blank_figures):
-    Path("tiny.yaml").write_text(TINY_COMPARISON)
+    write("tiny.yaml", TINY_COMPARISON)
     line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
     told = cli(f"{line} random runs --lengths 2-3 --json --plot figures").json

@@ -4,9 +4,9 @@ import os
 import stat
 import struct
 import tracemalloc
-from pathlib import Path
 
 import pytest
+from inline import write
 from refusal import refused
 from tables import table
 
@@ -136,7 +136,7 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(
 
 
 def test_a_link_to_a_config_is_followed(cli):
-    Path("real.yaml").write_text("seed: 5\n")
+    write("real.yaml", "seed: 5\n")
     os.symlink("real.yaml", "link.yaml")
     assert "seed: 5" in cli("inspect link.yaml").check().out
 

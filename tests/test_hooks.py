@@ -284,8 +284,7 @@ def visited(times):
 
 
 def test_a_cache_is_by_position():
-    cache = visited([1, 0, 1]).run_with_cache(TEXT)[1]
-    means = cache["decoder.output.mean"]
+    means = visited([1, 0, 1]).run_with_cache(TEXT)[1]["decoder.output.mean"]
     assert np.isnan(means).all(axis=1).tolist()[:3] == [False, True, False]
     with refused("decoder.output.mean is passed several times at position 0, and a cache keeps"):
         visited([2]).run_with_cache(TEXT)

@@ -177,8 +177,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         assert_allclose(drawn.effect[2], lost, atol=1e-12)
         assert abs(lost[2]) > 1e-4
         assert not np.tril(drawn.effect, -1).any()
-    axes = drawn.plot()
-    assert np.allclose(np.array(axes.collections[0].get_array()), drawn.effect)
+    assert np.allclose(np.array(drawn.plot().collections[0].get_array()), drawn.effect)
     # rows of `attention.keys` are source positions, too
     rows = seq2attn.patch_map(model, TEXT, OTHER, "attention.keys").plot().get_yticklabels()
     assert "".join(label.get_text() for label in rows).startswith(TEXT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from inline import ROOT
+from inline import ROOT, read, write
 from tables import rows
 
 LESSON = (ROOT / "docs/lesson.md").read_text("utf-8")
@@ -122,17 +122,16 @@ query.unsqueeze(2) | 0 * query.unsqueeze(2) | query-ignored
 
 def test_its_scores_are_told_from_wrong_ones(cli, own_scores):
     scaled, distance, _ = SOLUTIONS
-    Path("mine.py").write_text(scaled)
+    write("mine.py", scaled)
     cli("check --plugin mine.py --expect scaled").check()
     (check,) = commands("6. Exercises", "check")
-    Path("distance.py").write_text(distance)
+    write("distance.py", distance)
     cli(*shlex.split(check), "distance").check()
     for number, (*texts, said) in enumerate(rows(MISTAKES)):
         right, wrong = map(yaml.safe_load, texts)
         name = f"distance{number}"
         assert right in distance
-        text = distance.replace(right, wrong).replace('"distance"', f'"{name}"')
-        Path(f"{name}.py").write_text(text)
+        write(f"{name}.py", distance.replace(right, wrong).replace('"distance"', f'"{name}"'))
         done = cli(*shlex.split(check.replace("distance.py", f"{name}.py")), name)
         assert done.code == 1
         assert said in done.out, right
@@ -165,7 +164,7 @@ def test_homework_is_graded(cli):
     }
     Path("handed-in").mkdir()
     for name, (text, *_) in expected.items():
-        Path(f"handed-in/{name}.py").write_text(text, "utf-8")
+        write(f"handed-in/{name}.py", text)
     (line,) = commands("7. Homework", "check")
     done = cli(*shlex.split(line))
     for row, (name, (_, points, result)) in zip(done.rows(code=1), expected.items(), strict=True):
@@ -173,9 +172,9 @@ def test_homework_is_graded(cli):
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
     assert "16 of 18 did not pass" in done.err
-    said = Path("feedback/ben.py.txt").read_text("utf-8")
+    said = read("feedback/ben.py.txt")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
-    said = Path("feedback/carl.py.txt").read_text("utf-8")
+    said = read("feedback/carl.py.txt")
     assert said.count(" is not written yet") == said.count("Write it first.") == 2
     assert "Edit this" not in said
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
-from inline import contents, process
+from inline import contents, process, write
 from tables import rows, table
 
 from seq2attn import __version__, train
@@ -122,7 +122,7 @@ padding_embedding, source_eos
 
 
 def test_problems_of_file_and_overrides_are_reported_together(mistake):
-    Path("bad.yaml").write_text("model: {hiden: 8}\n")
+    write("bad.yaml", "model: {hiden: 8}\n")
     message = mistake("train -c bad.yaml --set seed=x --set model.embedding=0 --set steps")
     assert " ".join(message.split()) == " ".join(PROBLEMS.split())
     assert message.count("\n") == 5
@@ -494,5 +494,4 @@ tiny --lengths 3 1 | 1 3
 """,
 )
 def test_lengths_reach_the_command(cli, runs_copy, words, lengths):
-    done = cli(f"eval {words}")
-    assert {row["length"] for row in done.rows()} == {*lengths.split()}
+    assert {row["length"] for row in cli(f"eval {words}").rows()} == {*lengths.split()}

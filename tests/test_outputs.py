@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from inline import read, write
 from tables import rows, table
 
 OTHER = "Name another file, or replace it with --force.\n"
@@ -25,8 +26,7 @@ pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")
 def test_only_what_the_command_wrote_itself_is_replaced(cli, line, file, kind):
     path = Path(file)
     path.write_text("abc\tcba\n")
-    said = cli(f"{line} {file}").refusal
-    assert said == f"error: {file} exists and is not a {kind}\n{OTHER}"
+    assert cli(f"{line} {file}").refusal == f"error: {file} exists and is not a {kind}\n{OTHER}"
     assert path.read_text() == "abc\tcba\n"
 
     cli(f"{line} {file} --force").check()
@@ -45,7 +45,7 @@ def test_the_folder_of_a_file_is_made_once_there_is_something_to_write(cli, line
 
 def test_a_table_for_a_paper_has_a_row_for_each_length_of_strings(cli):
     cli("eval tiny --lengths 1 3 --samples 4 --latex t.tex").check()
-    lines = Path("t.tex").read_text().splitlines()
+    lines = read("t.tex").splitlines()
     assert "% brackets: 95 % intervals; 4 strings of each length" in lines
     rows = [line.split(" & ") for line in lines if " & " in line]
     assert [row[0] for row in rows] == ["length", "1", "3"]
@@ -55,7 +55,7 @@ def test_a_table_for_a_paper_has_a_row_for_each_length_of_strings(cli):
 def test_an_empty_file_is_replaced(cli):
     Path("new.tsv").touch()  # as `mktemp` makes it
     cli("eval tiny --lengths 3 --samples 2 --errors new.tsv").check()
-    assert Path("new.tsv").read_text().startswith("source\tfeatures\tright\t")
+    assert read("new.tsv").startswith("source\tfeatures\tright\t")
 
 
 @table(
@@ -100,7 +100,7 @@ def test_the_next_command_removes_what_a_killed_one_left(cli):
         ".out.svg.0000000000000000.part",  # empty: its command is about to lock it
     ]
     for name in names[:-1]:
-        Path(name).write_text("<svg")
+        write(name, "<svg")
     Path(names[-1]).touch()
     with Path(names[1]).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from inline import read, write
 from models import SIX_STEPS
 from outcomes import StopAt, same_tensors
 from refusal import refusal, refused
@@ -130,8 +131,7 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, untried):
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
     assert train(config, stopped, device="cpu").stopped_by is None
     ours = same_tensors(whole, stopped)
-    model = load_run(whole, "last", "cpu")
-    assert len(model.evaluate([1, 2], samples=2).lengths) == 2
+    assert len(load_run(whole, "last", "cpu").evaluate([1, 2], samples=2).lengths) == 2
     assert "optimiser.exp_avg.decoder.attention.score.frozen" not in ours
     exact = {name for name, one in ours.items() if one.dtype == torch.float64}
     assert exact
@@ -263,8 +263,8 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, untried):
     in_use = f"if keys.size(1) == 7: {code}"
     for name, lines in (("odd", in_training), ("other", in_use)):
         own = score(f"{lines}\n        return scores", "self.calls = 0") + UNSAYABLE
-        Path(f"{name}.py").write_text(own.replace('"odd"', f'"{name}"'))
-    Path("tiny.yaml").write_text(TINY_FILE)
+        write(f"{name}.py", own.replace('"odd"', f'"{name}"'))
+    write("tiny.yaml", TINY_FILE)
     train = "train -c tiny.yaml -s training.steps=8"
     done = cli(f"{train} --plugin odd.py -s model.attention.score=odd --name run")
     assert done.code == 1
@@ -273,7 +273,7 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, untried):
     assert frame == f"  odd.py:15, in forward: if self.calls > 9: {code}"
     assert hint == "Check it: seq2attn check --plugin odd.py"
     assert len(done.err) < 3000
-    assert '"state": "failed"' in Path("runs/run/status.json").read_text()
+    assert '"state": "failed"' in read("runs/run/status.json")
     cli(f"{train} --plugin other.py -s model.attention.score=other --name other").check()
     done = cli("predict --run other abcdef")
     assert (done.code, done.out) == (1, "")
@@ -282,7 +282,7 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, untried):
 
 @pytest.mark.parametrize("code", EXITS)
 def test_whatever_ends_a_part_breaks_its_contract(cli, code):
-    Path("odd.py").write_text(score(code) + UNSAYABLE)
+    write("odd.py", score(code) + UNSAYABLE)
     done = cli("check --plugin odd.py")
     assert done.code == 1
     assert done.rows(1)[0]["result"].startswith(f"odd.py:14: {EXITS[code]}")
@@ -390,8 +390,8 @@ class Own(Loss):
     "code",
 )
 def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, code):
-    Path("own.py").write_text(LOSS.format(code=code))
-    Path("tiny.yaml").write_text(TINY_FILE)
+    write("own.py", LOSS.format(code=code))
+    write("tiny.yaml", TINY_FILE)
     assert "the loss has no gradient" in cli("check --plugin own.py").rows(1)[0]["result"]
     refusal = cli("train -c tiny.yaml --plugin own.py -s training.losses=own").refusal
     assert "loss: the loss has no gradient" in refusal
@@ -413,8 +413,8 @@ def test_a_loss_that_loses_its_gradient_is_said(cli, calls, kept):
         self.calls += loss.dtype == torch.float32
         return loss.detach() if self.calls > {calls} else loss
     """
-    Path("own.py").write_text(LOSS.format(code=lost))
-    Path("tiny.yaml").write_text(TINY_FILE)
+    write("own.py", LOSS.format(code=lost))
+    write("tiny.yaml", TINY_FILE)
     done = cli("train -c tiny.yaml --plugin own.py -s training.losses=own --name lost")
     assert done.code == 1
     assert "error: training.losses: own: there is no gradient in this step" in done.err
@@ -472,7 +472,7 @@ COUNTS = "self.calls += 1\n        return self.calls * decoded.logits.mean()"
     ],
 )
 def test_a_broken_rule_is_named(cli, text, rule, told):
-    Path("odd.py").write_text(text)
+    write("odd.py", text)
     row = cli("check --plugin odd.py").rows(1)[-1]
     assert row["rule"] == rule
     assert told in row["result"]

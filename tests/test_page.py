@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import ROOT
+from inline import ROOT, write
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
@@ -72,13 +72,11 @@ def rendered(predictor, tmp_path_factory):
 
 
 @pytest.fixture
-def shown(browser, rendered):
-    browser.console()
-    browser.resize(1400, 900)
-    browser.show(rendered)
-    yield browser
-    assert browser.console() == []
-    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+def shown(quiet, rendered):
+    quiet.resize(1400, 900)
+    quiet.show(rendered)
+    yield quiet
+    assert quiet.run("return performance.getEntriesByType('resource').length") == 0
 
 
 TYPE = """
@@ -316,37 +314,36 @@ def test_a_page_writes_neither_padding_nor_the_start(browser, tmp_path, predicto
 
 
 @pytest.mark.slow
-def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
+def test_weights_that_cannot_be_set_say_why(quiet, tmp_path, predictor):
     """On a page whose other model has none of them."""
     fixed = make_shown("mechanisms.yaml model.decoder=hard_monotonic")
     other = replace(make_shown("scaled.yaml"), predictor=predictor)
-    open_page(browser, tmp_path, render([fixed, other]))
+    open_page(quiet, tmp_path, render([fixed, other]))
     reason = "hard_monotonic computes its weights from all alignments so far"
     why = f"These weights cannot be set: {reason}."
-    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
+    assert quiet.run("return shownModel() === views[1]")  # of whose weights the tour tells
     controls = "[...views[0].root.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
-    said = browser.run(f"{TYPE} type_('cab'); return {titles}")
+    said = quiet.run(f"{TYPE} type_('cab'); return {titles}")
     assert said == [[why, True]] + [[why, "true"]] * 3
     drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
     told = "by('toast').hidden ? '' : by('toast').textContent"
-    assert browser.run(f"{KEY} key('Enter'); key('5'); {drag}; return {told}") == why
+    assert quiet.run(f"{KEY} key('Enter'); key('5'); {drag}; return {told}") == why
     rows = "views.map(view => [view.isForced(0, 1), Array.from(view.now.steps[0].weights.data)])"
-    first, second = browser.run(f"undoAll(); setWeight(0, 1, 1); return {rows}")
+    first, second = quiet.run(f"undoAll(); setWeight(0, 1, 1); return {rows}")
     for (is_forced, weights), model, force in (
         (first, fixed.predictor, {}),
         (second, predictor, {(0, 1): 1.0}),
     ):
         assert is_forced == bool(force)
         assert_allclose(weights, predicted(model, "cab", force=force).weights[0], atol=WEIGHTS)
-    open_page(browser, tmp_path, render([fixed]))
+    open_page(quiet, tmp_path, render([fixed]))
     look = "[state.force.size, tourSteps().some(stop => stop.title === 'Move its attention')]"
     link = "restore('text=cab&force=0,1,0.8&ban=0&temperature=2'); update();"
-    reached, weights = browser.run(f"{link} return [{look}, {WEIGHTS_OF_STEPS}]")
+    reached, weights = quiet.run(f"{link} return [{look}, {WEIGHTS_OF_STEPS}]")
     assert reached == [0, False]
     expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
     assert_allclose(weights, expected, atol=WEIGHTS)
-    assert browser.console() == []
 
 
 @pytest.mark.slow
@@ -366,23 +363,22 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 
 
 @pytest.mark.slow
-def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
+def test_nothing_in_names_and_symbols_is_executed(quiet, tmp_path, predictor):
     task = TASKS.get("reverse").load()()
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)
-    open_page(browser, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
-    browser.run("state.force.set('0,0', 1); state.numbers = true; update(); return 1")
-    assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [
+    open_page(quiet, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
+    quiet.run("state.force.set('0,0', 1); state.numbers = true; update(); return 1")
+    assert quiet.run("return [document.title, document.querySelector('h1').textContent]") == [
         NASTY,
         NASTY,
     ]
     bold = "document.querySelectorAll('b b')"
-    assert browser.run(f"return [document.images.length, {bold}.length]") == [0, 0]
-    assert browser.run("return document.scripts.length") == 3
-    assert browser.run("return by('text').value") == text
-    assert browser.run("return views[0].sources")[:7] == [*STRANGE[:5], "␁", "202E"]
-    assert browser.console() == []
+    assert quiet.run(f"return [document.images.length, {bold}.length]") == [0, 0]
+    assert quiet.run("return document.scripts.length") == 3
+    assert quiet.run("return by('text').value") == text
+    assert quiet.run("return views[0].sources")[:7] == [*STRANGE[:5], "␁", "202E"]
 
 
 def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
@@ -435,28 +431,24 @@ def test_a_damaged_page_says_so(browser, tmp_path, rendered):
         assert "damaged" in browser.run("return document.body.innerText"), name
 
 
-def test_the_command_writes_a_page(cli, browser):
+def test_the_command_writes_a_page(cli, quiet):
     small = " ".join(f"--set {setting}" for setting in (*SMALL, *BRIEF))
     cli(f"train --config {CONFIGS}/scaled.yaml --name tiny {small}").check()
-    done = cli("page tiny --to tiny.html --text abc --snapshots 5").check()
-    assert done.out == "tiny.html\n"
-    browser.console()
-    browser.open(Path("tiny.html").absolute())
-    title = browser.run("return [document.title, by('text').value]")
-    assert title == ["tiny", "abc"]
-    assert browser.console() == []
+    assert cli("page tiny --to tiny.html --text abc --snapshots 5").check().out == "tiny.html\n"
+    quiet.open(Path("tiny.html").absolute())
+    assert quiet.run("return [document.title, by('text').value]") == ["tiny", "abc"]
 
 
 @pytest.mark.slow  # that the page runs a pointer is tested in test_engine
 def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, tmp_path, cli):
-    Path("few.tsv").write_text("ab\tb\nba\ta\nbb\tb\nac\ta\n")  # the targets have no c
-    Path("few.yaml").write_text(
+    write("few.tsv", "ab\tb\nba\ta\nbb\tb\nac\ta\n")  # the targets have no c
+    write(
+        "few.yaml",
         "task: {name: pairs, train: few.tsv, dev: few.tsv}\n"
         "model: {hidden: 6, embedding: 4, decoder: pointer}\n"
-        "training: {epochs: 1, batch_size: 4, snapshots: 0}\n"
+        "training: {epochs: 1, batch_size: 4, snapshots: 0}\n",
     )
-    run = seq2attn.train("few.yaml", name="few", device="cpu", progress=False)
-    (shown,) = run_models([run])
+    (shown,) = run_models([seq2attn.train("few.yaml", name="few", device="cpu", progress=False)])
     shown.predictor.model.decoder.generate.bias.data.fill_(-9.0)  # it copies at every step
     open_page(browser, tmp_path, render([shown]))
     said = []
@@ -469,16 +461,15 @@ def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, t
     assert {"z", "c"} & set(said)
 
 
-def test_the_page_in_the_documentation_answers(browser):
-    browser.console()
+def test_the_page_in_the_documentation_answers(quiet):
     docs = ROOT / "docs"
-    browser.open(docs / "scaled.html", "#tour=3")
+    quiet.open(docs / "scaled.html", "#tour=3")
     title = "return by('tour').querySelector('h2').textContent"
-    assert browser.run(title) == "3 of 10: From a score to a weight"
-    said = browser.run(f"leave(); {TYPE} type_('attention'); return {ANSWER}")
+    assert quiet.run(title) == "3 of 10: From a score to a weight"
+    said = quiet.run(f"leave(); {TYPE} type_('attention'); return {ANSWER}")
     assert said == [*"noitnetta", "⏎"]
     words = "hello attention banana level mississippi".split()
-    assert browser.run("return [...by('examples').children].map(one => one.textContent)") == words
+    assert quiet.run("return [...by('examples').children].map(one => one.textContent)") == words
     rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
     answers = re.findall(rows, (docs / "lesson.md").read_text("utf-8"), re.MULTILINE)
     changes = [
@@ -491,19 +482,19 @@ def test_the_page_in_the_documentation_answers(browser):
     for change, answer in zip(changes, answers, strict=True):
         assert (
             "".join(
-                browser.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]
+                quiet.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]
             )
             == answer
         )
-    assert browser.run("return performance.getEntriesByType('resource').length") == 0
-    assert browser.console() == []
+    assert quiet.run("return performance.getEntriesByType('resource').length") == 0
 
 
 def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
-    (tmp_path / "tiny.yaml").write_text(
+    write(
+        "tiny.yaml",
         "model: {hidden: 8, embedding: 4}\ntask: {max_length: 3}\nevaluation: {samples: 2}\n"
         "training: {steps: 8, warmup: 0, batch_size: 2, validation_samples: 2, "
-        "snapshots: 8, snapshot_weights: true}"
+        "snapshots: 8, snapshot_weights: true}",
     )
     cli("train --config tiny.yaml --name kept").check()
     run = find_run(tmp_path / "runs", "kept")

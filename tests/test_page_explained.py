@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from pages import MECHANISMS, in_pytorch, make_predictor, make_shown
-from tables import rows
+from tables import rows, slow
 from torch.nn.functional import softplus
 
 from seq2attn.data.vocabulary import SOS
@@ -68,18 +68,16 @@ def more_pages(pages):
 
 
 @pytest.fixture
-def show(browser, request):
+def show(quiet, request):
     """Show one of the pages in a window: a function that runs a script in it."""
-    browser.console()
 
     def opened(name="scaled", width=1440, height=900, fragment=""):
         pages = request.getfixturevalue("more_pages" if name == "more" else "pages")
-        browser.resize(width, height)
-        browser.show(pages / f"{name}.html", fragment)
-        return lambda script: browser.run(HELPERS + script)
+        quiet.resize(width, height)
+        quiet.show(pages / f"{name}.html", fragment)
+        return lambda script: quiet.run(HELPERS + script)
 
-    yield opened
-    assert browser.console() == []
+    return opened
 
 
 # ---- the numbers of every formula, by plain arithmetic, at position 2 of a string ----
@@ -437,7 +435,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
 
 
 @pytest.mark.parametrize("name, stops, second", [
-    pytest.param("scaled", 9, "Step after step", marks=pytest.mark.slow),
+    slow("scaled", 9, "Step after step"),
     ("none", 1, "Longer than in training"),
 ])  # fmt: skip
 def test_the_tour_asks_acts_and_tells(show, name, stops, second):

@@ -22,17 +22,15 @@ SIGNS = (
 
 
 @pytest.fixture
-def opened(browser):
+def opened(quiet):
     """Open a page of the documentation: a function that runs a script in it."""
-    browser.console()
 
     def open_page(name, width=1440, height=900, strings=4):
-        browser.resize(width, height)
-        browser.show(DOCS / f"{name}.html", strings=strings)
-        return browser.run
+        quiet.resize(width, height)
+        quiet.show(DOCS / f"{name}.html", strings=strings)
+        return quiet.run
 
-    yield open_page
-    assert browser.console() == []
+    return open_page
 
 
 def shares(numbers):
@@ -185,8 +183,7 @@ copying | copy-dot | copy-additive | [26, 26]
     "right",
 )
 def test_equal_letters_tell_scores_apart(opened, page, one, other, right):
-    run = opened(page, strings=40)
-    told, asked = run(f"{press(0)} return [{TOLD}, {ASKED_NOW}]")
+    told, asked = opened(page, strings=40)(f"{press(0)} return [{TOLD}, {ASKED_NOW}]")
     shares = f"{right[0]} ({one}) and {right[1]} ({other}) are right"
     assert f"Of 26 strings of 8 equal symbols, {shares}" in told
     assert f"Of 40 random strings of this length, 40 ({one}) and 40 ({other}) are right." in asked
@@ -429,8 +426,7 @@ def test_a_term_is_explained_to_the_keyboard(opened):
     shown = "setWeight(0, 0, 1); one.focus(); const said = by('tip').textContent;"
     hidden = f"one.dispatchEvent({key}); return [said, by('tip').hidden, isChanged()]"
     for page, name, meaning in rows(TERMS):
-        run = opened(page)
-        said, *after = run(f"const one = {name}; {shown} {hidden}")
+        said, *after = opened(page)(f"const one = {name}; {shown} {hidden}")
         assert meaning in said
         assert after == [True, True]
 

@@ -115,13 +115,12 @@ end: [3, false, "3"]
 
 
 @pytest.mark.slow
-def test_training_goes_on_while_a_person_types_and_changes(browser, small):
+def test_training_goes_on_while_a_person_types_and_changes(quiet, small):
     """The buttons; two models on the same batches; what a person sets stays set, and the answer
     follows.
     """
-    browser.console()
-    browser.open(small)
-    said = browser.run(LIVE)
+    quiet.open(small)
+    said = quiet.run(LIVE)
     expected = yaml.safe_load(SAID)
     assert {name: said[name] for name in expected} == expected
     assert said["weight"] == pytest.approx(1, abs=1e-6)
@@ -132,19 +131,18 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert re.search(new, right)
     assert "length 3: " in lengths
     assert re.fullmatch(r"━ scaled \d\.\d  ┅ slow \d\.\d", said["losses"])
-    told = browser.spoken()
+    told = quiet.spoken()
     kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
     assert [one for one in told if one[0] in kinds and not one[1]] == []
     assert ("slider", "Learning rate") in told
     others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
-    assert browser.run(f"return {others}") == []
-    browser.open(small, "?again#text=ab&until=2")
+    assert quiet.run(f"return {others}") == []
+    quiet.open(small, "?again#text=ab&until=2")
     moment = (
         "const wait = async k => { while (k-- && training.step < 2) await new Promise(d "
         "=> setTimeout(d, 50)); };"
     )
-    arrived = browser.run(
+    arrived = quiet.run(
         f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])"
     )
     assert arrived == [2, False, "ab"]
-    assert browser.console() == []

@@ -179,5 +179,4 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
         other = [*TWICE[:4], ("c", "b'"), ("c", "a'")]
         once.paired(measured(tmp_path, other, answers))
     with refused("only B has 'dd'"):
-        written = {**answers, "dd": "a'"}
-        once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], written))
+        once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], {**answers, "dd": "a'"}))

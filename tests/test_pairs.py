@@ -4,10 +4,10 @@ import hashlib
 import json
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from inline import write
 from models import assert_close, make_config
 from refusal import refusal, refused
 from tables import table
@@ -373,9 +373,8 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
 
 def test_inspect_shows_all_of_many_symbols(cli):
     symbols = [chr(0x4E00 + index) for index in range(300)]
-    lines = "".join(f"{symbol}\t{symbol}\n" for symbol in symbols)
-    Path("many.tsv").write_text(lines)
-    Path("many.yaml").write_text("task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
+    write("many.tsv", "".join(f"{symbol}\t{symbol}\n" for symbol in symbols))
+    write("many.yaml", "task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
     shown = [
         line
         for line in cli("inspect many.yaml").out.splitlines()

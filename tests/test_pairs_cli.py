@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from inline import read, write
 from measured import value_of
 from tables import table
 
@@ -26,9 +27,10 @@ def spelled(word):
     return " ".join({"a": "t͡ʃ", "b": "o"}[letter] for letter in word)
 
 
-def write(path, words, more=()):
-    Path(path).write_text(
-        "".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more])
+def write_pairs(path, words, more=()):
+    write(
+        path,
+        "".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more]),
     )
 
 
@@ -41,10 +43,10 @@ def trained(tmp_path_factory):
     turned = ["task.source_column=2", "task.target_column=1", "task.target_separator=''"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        write("train.tsv", WORDS)
-        write("dev.tsv", ["bb", "aa", "ab"])
-        write("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
-        Path("pairs.yaml").write_text(CONFIG)
+        write_pairs("train.tsv", WORDS)
+        write_pairs("dev.tsv", ["bb", "aa", "ab"])
+        write_pairs("test.tsv", ["bba", "aab"], more=["cab\tk t͡ʃ o", "b\tx"])
+        write("pairs.yaml", CONFIG)
         for name, overrides in (("more", ["seed=5"]), ("turned", turned), ("words", [])):
             seq2attn.train("pairs.yaml", overrides, name=name, device="cpu", progress=False)
     return folder
@@ -74,8 +76,7 @@ def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
 
 
 def answers(cli, words):
-    done = cli("predict --run words", *words)
-    return dict(line.split("\t") for line in done.out.splitlines())
+    return dict(line.split("\t") for line in cli("predict --run words", *words).out.splitlines())
 
 
 def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run, blank_figures):
@@ -94,7 +95,7 @@ def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run, blank_figure
 def test_the_errors_of_a_file(cli, run):
     done = cli("eval words --data test.tsv --errors errors.tsv")
     assert "wrong answers: errors.tsv" in done.err
-    header, *rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
+    header, *rows = [line.split("\t") for line in read("errors.tsv").splitlines()]
     assert header == "source features right answer edits what".split()
     found = answers(cli, "bba aab cab b".split())
     assert {"cab", "b"} <= {row[0] for row in rows}
@@ -112,8 +113,8 @@ def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
 
 
 def test_words_are_counted_by_source_or_by_line(cli, run):
-    lines = Path("test.tsv").read_text().splitlines()
-    Path("tokens.tsv").write_text("\n".join([*lines, lines[0], lines[0]]) + "\n")
+    lines = read("test.tsv").splitlines()
+    write("tokens.tsv", "\n".join([*lines, lines[0], lines[0]]) + "\n")
     right = dict(line.split("\t") for line in lines)
     found = answers(cli, right)
     wrong = [found[word] != right[word] for word in right]
@@ -150,7 +151,7 @@ def test_runs_that_read_other_words_are_not_paired(cli, run):
 
 def cells(file):
     """The cells of the rows of a LaTeX table, and the comments above it."""
-    comments, table = Path(file).read_text("utf-8").split("\\begin{tabular}")
+    comments, table = read(file).split("\\begin{tabular}")
     rows = [row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row]
     return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], comments
 
@@ -247,10 +248,10 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
 
 def train_on(cli, text, keys):
     """Train `words` on a file of this text, which is read as these keys of the task say."""
-    Path("words.txt").write_text(text)
+    write("words.txt", text)
     files = "name: pairs, train: words.txt, dev: words.txt"
     sizes = "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
-    Path("words.yaml").write_text(f"task: {{{files}, {keys}}}\n{sizes}")
+    write("words.yaml", f"task: {{{files}, {keys}}}\n{sizes}")
     cli("train --config words.yaml --name words --device cpu").check()
 
 
@@ -262,8 +263,7 @@ def test_a_string_is_read_as_a_line_of_standard_input_is(cli):
     done = cli("predict --run words", "a(2)", "ab # old").check()
     assert done.out == words
     assert done.err == cli("predict --run words", "a", "ab").err, "no unseen symbols"
-    model = seq2attn.load("words", runs_dir="runs")
-    assert model.predict("a(2)").source == "a"
+    assert seq2attn.load("words", runs_dir="runs").predict("a(2)").source == "a"
 
 
 def test_features_are_asked_for_after_a_tab(cli):
@@ -275,7 +275,7 @@ def test_features_are_asked_for_after_a_tab(cli):
     done = cli("eval words --data words.txt --errors errors.tsv")
     assert measured(done)["wer", ""][0] == 3
     assert {row["family"] for row in done.rows()} == {""}
-    rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
+    rows = [line.split("\t") for line in read("errors.tsv").splitlines()]
     assert ["go", "V;3SG", "goes"] in [row[:3] for row in rows]
 
 
@@ -323,7 +323,7 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         in listed
     )
     Path("mine").mkdir()
-    Path("mine/mine.yaml").write_text(cli("config pairs/small").out)
+    write("mine/mine.yaml", cli("config pairs/small").out)
     done = cli("inspect mine/mine.yaml").check()
     assert "delimiter: " in done.out
     assert "parameters" not in done.out
@@ -333,8 +333,8 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         in done.err
     )
     assert cli("inspect mine/mine.yaml --json").json["parameters"] == {}
-    Path("mine/train.tsv").write_text("sep=;\nword;ipa\nab;o o\nb;o\n")
-    Path("mine/dev.tsv").write_text("word;ipa\nbab;q\n")
+    write("mine/train.tsv", "sep=;\nword;ipa\nab;o o\nb;o\n")
+    write("mine/dev.tsv", "word;ipa\nbab;q\n")
     read = "--set=task.delimiter=';' --set=task.comment=sep="
     assert "line 1, 'word' -> 'ipa', is read as a pair" in cli(f"inspect mine/mine.yaml {read}").err
     changes = "--set=task.header=true --set=training.epochs=1 --set=model.hidden=4"

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from inline import read, write
 from measured import value_of
-from test_pairs_cli import CONFIG, WORDS, write
+from test_pairs_cli import CONFIG, WORDS, write_pairs
 
 LAYERS = "--vary model.hidden=8,16 --vary seed=1-2 --name widths"
 
@@ -12,9 +13,9 @@ LAYERS = "--vary model.hidden=8,16 --vary seed=1-2 --name widths"
 @pytest.fixture(autouse=True)
 def work(cli, tmp_path, trials_here, blank_figures):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
-    write("train.tsv", WORDS)
-    write("dev.tsv", "bb aa ab bba aabb".split())
-    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 1, log_every: 1"))
+    write_pairs("train.tsv", WORDS)
+    write_pairs("dev.tsv", "bb aa ab bba aabb".split())
+    write("pairs.yaml", CONFIG.replace("epochs: 2", "epochs: 1, log_every: 1"))
     return tmp_path
 
 
@@ -45,8 +46,7 @@ def test_error_rates_over_seeds_in_every_output(cli):
         assert float(row["best"]) == pytest.approx(min(values), rel=1e-5)
     change = float(rows[3]["mean"]) - float(rows[0]["mean"])
     assert float(rows[3]["difference"]) == pytest.approx(change, abs=1e-5)
-    best = min(rows[::3], key=lambda row: float(row["mean"]))
-    assert best["rank"] == "1"
+    assert min(rows[::3], key=lambda row: float(row["mean"]))["rank"] == "1"
 
     again = compare(cli, f"{LAYERS} --plot figures --latex table.tex --json")
     assert "all 4 trials are done" in again.err
@@ -60,7 +60,7 @@ def test_error_rates_over_seeds_in_every_output(cli):
         "widths-results.png",
         "widths-loss.png",
     }
-    table = Path("table.tex").read_text("utf-8")
+    table = read("table.tex")
     for row in rows:
         if row["metric"] != "cut_off":
             rate = f"{row['group']} & {row['metric'].upper()} & 2 & 5 & "
@@ -81,7 +81,7 @@ def test_a_dev_file_that_changed_before_the_measurement(cli):
     compare(cli, arguments).check()
     for file in Path("runs/one-seed_1/evaluations").iterdir():
         file.unlink()
-    write("dev.tsv", ["bb"])
+    write_pairs("dev.tsv", ["bb"])
     done = compare(cli, arguments)
     assert done.code == 1
     assert "dev.tsv has changed, or is gone, since run 'one-seed_1' was started" in done.err

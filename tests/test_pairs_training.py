@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
-from tables import rows, table
+from tables import rows, slow, table
 
 from seq2attn.build import load_task
 from seq2attn.config import load_config
@@ -111,7 +111,7 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 
 @pytest.mark.parametrize(
     "at",  # after an evaluation; in the first epoch, at the end of one
-    [6, *(pytest.param(step, marks=pytest.mark.slow) for step in (2, 10))],
+    [6, slow(2), slow(10)],
 )
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     changes = ["training.patience=9"]
@@ -238,8 +238,7 @@ class Fixed:
     def __call__(self, predictor, pairs):
         wer, loss, *ser = next(self.results)
         measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
-        rows = rows_of(measured, 3, length=None, trained=True)
-        return Evaluation(tuple(rows), ())
+        return Evaluation(tuple(rows_of(measured, 3, length=None, trained=True)), ())
 
 
 @pytest.fixture
@@ -287,16 +286,14 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
     run = Run(work / "runs/my-001")
     assert run.status().state == "finished"
     assert run.status().step == 4
-    again = cli("train --resume my-001").check()
-    assert "is finished: epoch 4 of 9" in again.err
+    assert "is finished: epoch 4 of 9" in cli("train --resume my-001").check().err
 
 
 def test_a_target_is_for_the_dev_set(work, results):
     results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
     config = load_config("my.yaml", ["training.epochs=9", "training.target=0.8", WHOLE])
     assert config.training.evaluate_every == 1  # in epochs
-    ended = trained(config)
-    assert ended.step == 2
+    assert trained(config).step == 2
 
 
 def test_pairs_of_a_few_symbols_are_learned(work):

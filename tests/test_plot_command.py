@@ -66,8 +66,7 @@ def test_a_long_training_takes_little_memory_to_read(tiny):
 def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
     cli("eval --lengths 3").check()
     cli("eval --lengths 2").check()
-    results = evaluations(tiny)[-1]
-    assert results.lengths == [2]
+    assert evaluations(tiny)[-1].lengths == [2]
     cli("plot accuracy tiny --by-length --plot x.png").check()
 
 
@@ -86,8 +85,7 @@ def test_figures_are_written(cli, tiny, blank_figures):
 
 
 def test_one_string_can_be_chosen(cli, tiny, blank_figures):
-    source = read_attention(tiny)[-1][1][0].source
-    cli("plot attention --plot one.png --string", source).check()
+    cli("plot attention --plot one.png --string", read_attention(tiny)[-1][1][0].source).check()
     cli("plot attention --plot both.png").check()
     with Image.open("one.png") as one, Image.open("both.png") as both:
         assert one.size[0] < both.size[0]

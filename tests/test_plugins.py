@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import ROOT
-from tables import table
+from inline import ROOT, read, write
+from tables import slow, table
 
 import seq2attn
 from seq2attn.model.histories import AttentionStep
@@ -54,7 +54,7 @@ class Mine(Score):
 def file_of(line):
     words = shlex.split(line)
     name = words[words.index("--plugin") + 1]
-    Path(name).write_text(FILES[name])
+    write(name, FILES[name])
     return name
 
 
@@ -63,10 +63,7 @@ SECOND = "quiet fading drifting cope convolutional early_uniform quiet_states ro
 
 @pytest.mark.parametrize(
     "line",
-    [
-        pytest.param(line, marks=[pytest.mark.slow] * any(f" {one}.py" in line for one in SECOND))
-        for line in COMMANDS
-    ],
+    [slow(line) if any(f" {one}.py" in line for one in SECOND) else line for line in COMMANDS],
 )  # by default one of a kind
 def test_each_file_of_the_page_is_checked(cli, line):
     name = file_of(line)
@@ -78,7 +75,7 @@ def test_each_file_of_the_page_is_checked(cli, line):
 
 @pytest.mark.parametrize(
     "line",
-    [COMMANDS[0], *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS[1:])],
+    [COMMANDS[0], *map(slow, COMMANDS[1:])],
 )  # by default that whose code is on the page
 def test_each_file_of_the_page_is_trained_and_predicts(cli, line):
     words = shlex.split(line)
@@ -91,14 +88,14 @@ def test_each_file_of_the_page_is_trained_and_predicts(cli, line):
 
 
 def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(cli):
-    Path("drifting.py").write_text(FILES["drifting.py"])
+    write("drifting.py", FILES["drifting.py"])
     line = "inspect configs/scaled.yaml --plugin drifting.py --set model.attention.history=drifting"
     said = cli(f"{line} --set model.attention.normaliser=sparsemax").refusal
     assert "'sparsemax' cannot work with history 'drifting', which makes its own" in said
 
 
 def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli):
-    Path("convolutional.py").write_text(FILES["convolutional.py"])
+    write("convolutional.py", FILES["convolutional.py"])
     line = "--plugin convolutional.py --set model.encoder=convolutional"
     reset = "--set model.bidirectional=true --set training.encoder_reset=0.1"
     said = cli(f"train -c configs/general.yaml {line} {reset}").refusal
@@ -114,7 +111,7 @@ def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli):
 @pytest.mark.parametrize("name", ["convolutional", "attending"])
 def test_an_encoder_has_a_page(cli, name):
     plugin = f"--plugin {name}.py"
-    Path(f"{name}.py").write_text(FILES[f"{name}.py"])
+    write(f"{name}.py", FILES[f"{name}.py"])
     line = f"--set model.encoder={name} --name {name} --device cpu"
     cli(f"train -c configs/general.yaml {plugin} {line} {SETTINGS}").check()
     cli(f"page {name} --to 1.html {plugin}").check()
@@ -183,7 +180,7 @@ return
 def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     cli, old, new, rule, message
 ):
-    Path("mine.py").write_text(SCORE.replace(old, new, 1))
+    write("mine.py", SCORE.replace(old, new, 1))
     done = cli("check --plugin mine.py")
     rows = [line.split("\t") for line in done.out.splitlines()[1:]]
     assert [row[2] for row in rows] == RULES[: RULES.index(rule) + 1]
@@ -218,8 +215,8 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     cli, tmp_path, monkeypatch, old, new, message
 ):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
-    (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
+    write("broken.py", "x = 1\n\nif:\n")
+    write("mine.py", SCORE.replace(old, new, 1))
     assert f"error: {message}" in cli("check --plugin mine.py").refusal
 
 
@@ -234,7 +231,7 @@ def test_parts_may_be_in_a_module_that_the_file_imports(tmp_path, monkeypatch, o
 
 def test_an_exception_of_a_constructor_is_told_with_its_line(cli):
     code = SCORE.replace("super().__init__(query_width, key_width)", "self.w = nn.Linear(1, 1)")
-    Path("mine.py").write_text(code)
+    write("mine.py", code)
     done = cli("check --plugin mine.py")
     assert done.err.startswith("error: mine.py:8: AttributeError: cannot assign module before")
     assert done.code == 1
@@ -252,7 +249,7 @@ needs_attention = True | '' | 'NoneType' object has no attribute 'clamp'
     "old new",
 )
 def test_a_broken_loss_is_named(cli, old, new, message):
-    Path("sharp.py").write_text(FILES["sharp.py"].replace(old, new, 1))
+    write("sharp.py", FILES["sharp.py"].replace(old, new, 1))
     assert message in cli("check --plugin sharp.py").out
 
 
@@ -264,15 +261,15 @@ def test_a_synonym_means_its_part(cli):
 def test_the_lengths_of_a_task_are_those_that_it_says(cli, trials_here):
     code = FILES["doubling.py"]
     draw = "        draw = partial("
-    Path("only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
+    write("only.py", code.replace(draw, f"        assert length != 4\n{draw}"))
     done = cli("check --plugin only.py")
     assert done.out.splitlines()[-1].startswith(
         "task\tdoubling\texamples\tonly.py:22: AssertionError"
     )
     odd = "    def is_trained(self, length):\n        return length in (3, 5)\n\n    def answer"
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"
-    Path("only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
-    Path("grid.yaml").write_text("task: doubling\n")
+    write("only.py", code.replace("    def answer", odd).replace(draw, refuse))
+    write("grid.yaml", "task: doubling\n")
     grid = f"compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2 {SETTINGS}"
     grid = grid.replace("evaluation.lengths=[2,3]", "evaluation.lengths=null")
     assert [row["length"] for row in cli(grid).rows()] == ["3", "5"]
@@ -281,13 +278,13 @@ def test_the_lengths_of_a_task_are_those_that_it_says(cli, trials_here):
 def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     plugin = tmp_path / "mine.py"
     plugin.write_text(SCORE)
-    (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}, initial_state: last}\n")
+    write("tiny.yaml", "model: {attention: {score: mine}, initial_state: last}\n")
     settings = f"-c tiny.yaml --plugin mine.py {SETTINGS}"
     grid = f"compare {settings} --vary seed=1 --lengths 2 --samples 2"
     assert cli(f"train {settings} --name changing --device cpu").code == cli(grid).code == 0
     told = "mine.py has changed since run 'changing' was made"
     assert told not in cli("predict abc --run changing --plugin mine.py").err
-    record = json.loads((tmp_path / "runs/changing/environment.json").read_text())
+    record = json.loads(read("runs/changing/environment.json"))
     plugin.write_text(SCORE.replace("query @", "2 * query @"))
     assert told in cli("predict abc --run changing --plugin mine.py").err
     assert len(record["plugin_contents"][0]) == 64
@@ -295,8 +292,8 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
 
 
 def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, monkeypatch):
-    Path("mine.py").write_text(SCORE)
-    Path("tiny.yaml").write_text("model: {attention: {score: mine}}\n")
+    write("mine.py", SCORE)
+    write("tiny.yaml", "model: {attention: {score: mine}}\n")
     overrides = TINY.split()
     with monkeypatch.context() as patch:
         patch.setattr(SCORES, "_entries", dict(SCORES._entries))

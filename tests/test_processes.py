@@ -1,10 +1,10 @@
 """Hand-ins are examined each in a process of its own, whatever they do."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
+from inline import write
 
 from seq2attn.doctor import processes
 
@@ -32,8 +32,7 @@ def graded(cli, folder, names, rights, timeout=20):
 
 def check_rows(results, names):
     for name in names:
-        wanted = HOSTILE[name][1]
-        assert results[name].startswith(wanted), (name, results[name])
+        assert results[name].startswith(HOSTILE[name][1]), (name, results[name])
     rights = {name: result for name, result in results.items() if name.startswith("right_")}
     assert {*rights.values()} == {"passed"}, rights
 
@@ -53,7 +52,7 @@ def test_one_file_goes_the_same_way(cli, tmp_path):
     done = cli("check --attention leaves/mine.py:scaled")
     assert "leaves/mine.py:scaled: silent: its process ended with exit code 0" in done.refusal
     cell = {"cell_type": "code", "source": ["import torch\n", "def scaled(:\n"]}
-    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": [cell]}))
+    write("notes.ipynb", json.dumps({"cells": [cell]}))
     done = cli("check --attention notes.ipynb:scaled")
     assert "error: cell 1 line 2: SyntaxError" in done.refusal
     done = cli("check --attention leaves/m*.py:scaled --json")
@@ -101,7 +100,7 @@ class Attention(torch.nn.Module):
 
 
 def test_sizes_and_widths_are_given(cli):
-    Path("sized.py").write_text(SIZED)
+    write("sized.py", SIZED)
     sizes = "--sizes 16,24,dot --widths 16,24 --jobs 1"
     done = cli(f"check --attention sized.py:Attention {sizes} --json").check()
     assert done.json[0]["report"]["adapter"].startswith("attention = Attention(16, 24, 'dot')")
@@ -154,8 +153,7 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
 
 
 def test_a_line_of_another_attention_is_no_hint(cli):
-    forgotten = RIGHT.replace(".masked_fill(~valid, -torch.inf)", "")
-    Path("mine.py").write_text(forgotten + COSINE)
+    write("mine.py", RIGHT.replace(".masked_fill(~valid, -torch.inf)", "") + COSINE)
     found = json.loads(cli("check --attention mine.py:scaled,cosine --json").out)
     lines = {row["place"]: row["report"]["findings"][0]["lines"] for row in found}
     assert lines["mine.py:scaled"] == []

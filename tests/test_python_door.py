@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from inline import TINY
+from inline import TINY, write
 from matplotlib.figure import Figure
 from outcomes import same_tensors
 from refusal import refused
@@ -66,8 +66,9 @@ def test_a_single_file_needs_no_list(trials_here, own_scores):
     config = Path("tiny.yaml")
     config.write_text(TINY)
     head = "from seq2attn import register\nfrom seq2attn.model.scores import Dot"
-    Path("own.py").write_text(
-        f'{head}\n@register("mine", equal_widths=True)\nclass Mine(Dot):\n    """s . h"""\n'
+    write(
+        "own.py",
+        f'{head}\n@register("mine", equal_widths=True)\nclass Mine(Dot):\n    """s . h"""\n',
     )
     vary, baseline = "model.attention.score=mine,none", "model.attention.score=none"
     found = seq2attn.compare(

@@ -7,10 +7,11 @@ import json
 import re
 import shutil
 from dataclasses import asdict
-from pathlib import Path
 
 import measured
 import pytest
+from inline import read
+from tables import slow
 from test_comparison_results import finish
 
 from seq2attn.comparison.experiment import compose_experiment
@@ -252,20 +253,18 @@ def test_the_report_of_a_comparison(work):
 @BLANK
 def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(cli, work):
     assert cli("report experiment") == (0, "report.html\n", "")
-    assert "<title>Comparison: experiment (seq2attn)</title>" in Path("report.html").read_text()
+    assert "<title>Comparison: experiment (seq2attn)</title>" in read("report.html")
     (work / "runs/experiment-dot-seed_2/status.json").unlink()
     assert cli("report experiment --to missing.html") == (0, "missing.html\n", "")
-    assert (
-        "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
-    )
+    assert "Not measured yet and left out: experiment-dot-seed_2." in read("missing.html")
 
 
 # ---- the file ----
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, slow(2)])
 def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
-    browser, two_runs, tmp_path, count
+    quiet, two_runs, tmp_path, count
 ):
     path = tmp_path / "page.html"
     path.write_text(
@@ -274,21 +273,13 @@ def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
     text = path.read_text()
     assert "<script" not in text
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", text.replace(html.escape(NASTY), ""))
-    browser.console()
     for width in (390, 1400):
-        browser.resize(width, 844)
-        browser.open(path)
-        assert browser.run("return document.documentElement.scrollWidth") <= width
-    assert browser.run("return [document.title, document.images.length]") == [
-        f"report {NASTY} (seq2attn)",
-        0,
-    ]
-    assert NASTY in browser.run("return document.body.textContent")
-    headings = browser.run(
-        "return [...document.querySelectorAll('h2')].map(one => one.textContent).join()"
-    )
-    assert (
-        headings
-        == "Summary,Accuracy by string length,Through training,Attention,Config,Environment"
-    )
-    assert browser.console() == []
+        quiet.resize(width, 844)
+        quiet.open(path)
+        assert quiet.run("return document.documentElement.scrollWidth") <= width
+    title = f"report {NASTY} (seq2attn)"
+    assert quiet.run("return [document.title, document.images.length]") == [title, 0]
+    assert NASTY in quiet.run("return document.body.textContent")
+    headings = "[...document.querySelectorAll('h2')].map(one => one.textContent).join()"
+    wanted = "Summary,Accuracy by string length,Through training,Attention,Config,Environment"
+    assert quiet.run(f"return {headings}") == wanted

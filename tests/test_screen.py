@@ -17,6 +17,7 @@ import traceback
 import pytest
 from inline import Terminal, call_main, exit_code
 from rich.text import Text
+from tables import slow
 
 from seq2attn.display import console
 from seq2attn.display.console import Bars, Display
@@ -177,9 +178,7 @@ LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
 LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]
 
 
-@pytest.mark.parametrize(
-    "command", [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in LONGER)]
-)
+@pytest.mark.parametrize("command", [*COMMANDS, *map(slow, LONGER)])
 def test_nothing_raw_comes_from_any_command(hostile, monkeypatch, own_scores, trials_here, command):
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("TERM", "xterm-256color")

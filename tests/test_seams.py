@@ -2,11 +2,9 @@
 training and the decoder's states; and what it may declare.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
-from inline import TINY
+from inline import TINY, write
 from models import first_batch, is_real, make_config
 from numpy.testing import assert_allclose
 from refusal import refused
@@ -41,8 +39,7 @@ def test_a_score_sees_mask_and_position_and_the_kernels_step_aside(decoder, step
     batch = first_batch(config).select(slice(0, 2))
     step = TrainingStep(model, config, torch.device("cpu"))
     weights = step.forward(batch, 0).weights
-    width = batch.source.size(1)
-    real = is_real(batch.source_lengths, width)
+    real = is_real(batch.source_lengths, batch.source.size(1))
     length = batch.decoder_input.size(1)
     assert [int(now.first) for now in seen] == list(range(0, length, min(steps, length)))
     for now in seen:
@@ -88,7 +85,7 @@ def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
 
 
 def test_a_fixed_vector_of_both_directions_is_a_baseline(cli):
-    Path("tiny.yaml").write_text(TINY)
+    write("tiny.yaml", TINY)
     settings = "--set model.attention.score=none --set model.bidirectional=true"
     cli(f"train -c tiny.yaml {settings} --set model.initial_state=bridge --name none").check()
     assert cli("predict ab --run none").check().out

@@ -3,6 +3,7 @@
 import pytest
 from pages import CONFIGS
 from refusal import refused
+from tables import slow
 
 from seq2attn import export
 from seq2attn.build import build_model, build_task
@@ -78,10 +79,9 @@ def shown(config):
             r"prepare gives other numbers: a size became fixed, at getitem_1 "
             r"\(cells.py, line \d+: steps = projected.unbind",
         ),
-        pytest.param(
+        slow(
             "model.attention.score=kept",
             r"step gives other numbers, from mul on \(odd.py, line 11: return query @ keys.mT \* ",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -107,15 +107,10 @@ def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quic
 @pytest.mark.parametrize(
     "setting, reason",
     [
-        pytest.param(
-            "model.attention.score=noisy",
-            r"it lacks the operation poisson \(odd.py, line 22: ",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
+        slow("model.attention.score=noisy", r"it lacks the operation poisson \(odd.py, line 22: "),
+        slow(
             "training.losses=[masked]",
             r"it lacks the operation index by a mask \(odd.py, line 33: return -decoded",
-            marks=pytest.mark.slow,
         ),
         ("training.losses=[early]", "the loss early depends on the step, and the page repeats one"),
     ],

@@ -13,7 +13,7 @@ from inline import HANDLERS
 from models import CPU
 from outcomes import accumulated, events, metrics, same_outcome, weights
 from refusal import refused
-from tables import table
+from tables import slow, table
 
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
@@ -282,7 +282,7 @@ def crash(run, folder):
 @pytest.mark.parametrize(
     "moment, checkpoint",
     [
-        pytest.param(("step", 2), 0, marks=pytest.mark.slow),
+        slow(("step", 2), 0),
         (("step", 6), 4),
         (("evaluation", 8), 8),
     ],
@@ -428,7 +428,6 @@ def test_training_stops_when_every_trained_length_is_at_the_target(
 def test_a_task_whose_answers_are_longer_than_any_picture_trains(tmp_path):
     few = "training.steps=1 training.batch_size=2 training.validation_samples=1"
     overrides = "task.name=duplicate task.min_length=50 task.max_length=50 evaluation.lengths=[1]"
-    config = configured(f"{few} training.watched=null {overrides}")
-    run = trained(tmp_path, config).run
+    run = trained(tmp_path, configured(f"{few} training.watched=null {overrides}")).run
     assert run.status().state == "finished"
     assert not any(maps for _, maps in read_attention(run))

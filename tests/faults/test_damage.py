@@ -14,7 +14,7 @@ import torch
 from models import CPU
 from refusal import refusal
 from safetensors.torch import save
-from tables import rows
+from tables import rows, slow
 
 from seq2attn.build import build_model, build_training_data
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -45,7 +45,7 @@ def reason(run, which="last"):
 
 
 @pytest.mark.parametrize("which", ["last", "best"])
-@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [50, slow(1000)])
 def test_a_flipped_bit_is_refused(run_copy, record_figure, which, count):
     path = run_copy.checkpoint(which)
     choose = random.Random(3)

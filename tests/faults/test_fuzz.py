@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from forks import TINY
 from inline import OUTPUT_VARIABLES, Inline, call_main
-from tables import rows
+from tables import rows, slow
 
 pytest.importorskip("hypothesis")
 
@@ -27,7 +27,6 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import Run, evaluations, read_attention, read_metrics
 
 LONGEST = 20  # seconds that one input may take
-SLOW = pytest.mark.slow
 
 
 KEYS = [
@@ -123,7 +122,7 @@ overrides = st.lists(
 )
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [20, slow(10_000)])
 def test_any_file_as_a_config(tmp_path, record_figure, count):
     """It is read whole and comes back from its own dump, or it is refused in words."""
     path = tmp_path / "any.yaml"
@@ -142,7 +141,7 @@ def test_any_file_as_a_config(tmp_path, record_figure, count):
     record_figure(config_files=count)
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [50, slow(10_000)])
 def test_any_values_as_a_config(record_figure, count):
     def check(values, extra):
         with no_hang(), contextlib.suppress(Seq2AttnError):
@@ -155,7 +154,7 @@ def test_any_values_as_a_config(record_figure, count):
 # ---- command lines ----
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [20, slow(10_000)])
 def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure, count):
     files = {
         "tiny.yaml": run_copy.config_file.read_text().replace("steps: 24", "steps: 1"),
@@ -330,7 +329,7 @@ def test_some_values_in_some_fields(copied, trial):
     attack(copied, trial, chosen[6:], lambda accepted: ())
 
 
-@SLOW
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_value_in_every_field(copied, trial, record_figure, name):
     for command in READERS:  # of the undamaged run

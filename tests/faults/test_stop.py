@@ -15,6 +15,7 @@ import pytest
 from forks import TRAIN
 from inline import ROOT
 from refusal import refused
+from tables import slow
 
 from seq2attn.runs.run import Run, is_training, training_lock
 
@@ -22,9 +23,7 @@ STEPS = "--set training.steps=1000000"
 LONG = f"{TRAIN} {STEPS} --set training.log_every=10 --set training.evaluate_every=1000"
 
 
-@pytest.mark.parametrize(
-    "name", ["SIGINT", *(pytest.param(n, marks=pytest.mark.slow) for n in ("SIGTERM", "SIGHUP"))]
-)
+@pytest.mark.parametrize("name", ["SIGINT", slow("SIGTERM"), slow("SIGHUP")])
 def test_a_signal(server, reference, work, name):
     number = getattr(signal, name)
     pid = server.start(work, TRAIN)

@@ -6,7 +6,7 @@ import pty
 import termios
 
 import pytest
-from tables import table
+from tables import slow, table
 
 
 def test_long_strings_are_predicted_without_weights(run_copy, cli):
@@ -37,10 +37,7 @@ train -h
 )
 @pytest.mark.parametrize(
     "command",
-    [
-        word if "predict" in word else pytest.param(word, marks=pytest.mark.slow)
-        for word in COMMANDS
-    ],
+    [word if "predict" in word else slow(word) for word in COMMANDS],
 )
 def test_a_legacy_console(server, run_copy, work, console, command):
     text = run_copy.config_file.read_text()
