@@ -1,5 +1,9 @@
-"""Word and symbol error rates: by hand, against simple counting, and on a scripted model."""
+"""Word and symbol error rates: by hand, against simple counting, and on a scripted model; and the
+edits between an answer and the right one.
+"""
 
+import functools
+import itertools
 import json
 import math
 from pathlib import Path
@@ -7,13 +11,14 @@ from pathlib import Path
 import pytest
 from models import CPU
 from refusal import refused
+from tables import table
 from test_evaluation import FakeModel
 
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.results.answers import PairAnswer, align, errors_table
+from seq2attn.results.answers import Edit, PairAnswer, align, errors_table
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
 from seq2attn.results.statistics import share
@@ -180,3 +185,44 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
         once.paired(measured(tmp_path, other, answers))
     with refused("only B has 'dd'"):
         once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], {**answers, "dd": "a'"}))
+
+
+# ---- edits ----
+
+
+WORDS = [word for length in range(4) for word in itertools.product("ab", repeat=length)]
+
+
+@functools.cache
+def distance(one, other):
+    """Levenshtein's distance by its definition."""
+    if not (one and other):
+        return len(one) + len(other)
+    substituted = distance(one[1:], other[1:]) + (one[0] != other[0])
+    return min(distance(one[1:], other) + 1, distance(one, other[1:]) + 1, substituted)
+
+
+def test_an_alignment_reads_as_both_sequences_and_has_as_many_errors_as_the_distance():
+    pairs = [(tuple("kitten"), tuple("sitting")), (("t͡ʃ", "a"), ("t͡ʃ", "o", "n"))]
+    assert [distance(*pair) for pair in pairs] == [3, 2]
+    for one, other in [*itertools.product(WORDS, WORDS), *pairs]:
+        edits = align(one, other)
+        assert tuple(edit.reference for edit in edits if edit.reference) == one
+        assert tuple(edit.hypothesis for edit in edits if edit.hypothesis) == other
+        assert sum(edit.is_error for edit in edits) == distance(one, other)
+        assert Edit("", "") not in edits
+
+
+@table(
+    "one, other, written",
+    """
+kitten | sitting | k>s i t t e>i n >g
+saturday | sunday | s a> t> u r>n d a y
+aa | a | a> a  # a tie: from the end, the match comes first
+ab | ba | a>b b>a  # a tie: two substitutions, not a deletion and an insertion
+'' | x | >x
+""",
+    "one",
+)
+def test_alignments_as_text(one, other, written):
+    assert " ".join(map(str, align(one, other))) == written

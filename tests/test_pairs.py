@@ -12,7 +12,7 @@ from models import assert_close, make_config
 from refusal import refusal, refused
 from tables import table
 from test_attention_changes import changed
-from test_dates import drawn
+from test_tasks import drawn
 
 from seq2attn.build import build_model
 from seq2attn.data import pairs
