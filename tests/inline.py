@@ -106,6 +106,15 @@ def read(file):
     return Path(file).read_text("utf-8")
 
 
+def read_json(file):
+    return json.loads(read(file))
+
+
+def change_json(file, **values):
+    """Change these values of a mapping in a file."""
+    write(file, json.dumps(read_json(file) | values))
+
+
 def split_words(line="", *words):
     """The words of a command, the first of which may be many: `"eval tiny", "--samples", 1`."""
     return [*line.split(), *map(str, words)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from inline import call_main, plain
-from models import make_config, make_score
+from models import ATTENDING, make_config, make_score
 from tables import table
 from torch.overrides import TorchFunctionMode
 
@@ -25,10 +25,7 @@ from seq2attn.analysis.costs import formulas, parameter_ledger, score_costs
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.display.signs import score_colour
-from seq2attn.parts import SCORES
 
-NAMES = [name for name in SCORES.names() if name != "none"]
-STANDARD = {"query_mean": 0.0, "key_mean": 0.0}
 SHIFTED = {"query_mean": 0.5, "key_mean": -1.0}
 
 # ---- variance ----
@@ -134,7 +131,7 @@ def test_a_terminal_shows_windows_where_they_are(cli):
 SIZES = {"batch": 2, "source": 5, "target": 3, "hidden": 8}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ATTENDING)
 @pytest.mark.parametrize("hidden", [96, 64])
 def test_parameters_are_those_of_the_model(name, hidden):
     settings = {"model": {"hidden": hidden, "initial_state": "last", "attention": {"score": name}}}
@@ -157,7 +154,7 @@ class Products(TorchFunctionMode):
         return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ATTENDING)
 def test_operations_are_those_of_the_score_s_products(name):
     """Products of matrices are counted; what else the formulas count is spelt out here."""
     score = make_score(name, 8, 8)
@@ -199,7 +196,7 @@ def test_bytes_and_operations_by_hand():
 
 CALLS = {
     "variance": lambda seed: score_variance(
-        ["dot", "additive"], [4, 8], samples=50, seed=seed, **STANDARD
+        ["dot", "additive"], [4, 8], samples=50, seed=seed, query_mean=0.0, key_mean=0.0
     ),
     "saturation": lambda seed: weight_saturation(
         ["dot", "general"], [4, 8], keys=3, samples=50, seed=seed
@@ -243,7 +240,6 @@ def test_the_picture_of_a_mask_is_its_factors():
 # ---- the command line ----
 
 
-@pytest.mark.usefixtures("blank_figures")
 @table(
     "words",
     """
@@ -255,7 +251,7 @@ ledger -D 8 --scores dot additive
 masks -S 4 -L 3 -R 1
 """,
 )
-def test_a_pipe_gets_a_table_and_a_program_json(cli, words):
+def test_a_pipe_gets_a_table_and_a_program_json(cli, blank_figures, words):
     line = f"analyze {words}"
     done = cli(f"{line} --plot figure.svg")
     assert done.rows()

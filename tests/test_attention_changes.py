@@ -9,10 +9,12 @@ import pytest
 import torch
 from models import (
     ARRANGEMENTS,
+    CPU,
     HISTORIES,
     WINDOWS,
     as_batch,
     assert_close,
+    close,
     make_batch,
     make_model,
     stepped,
@@ -58,12 +60,6 @@ def every_step(weights):
     return {(step, position): weight for step in range(3) for position, weight in weights.items()}
 
 
-def seen(model, *names):
-    """Hooks that keep what they see, by name."""
-    kept = {name: [] for name in names}
-    return kept, {name: lambda value, _, name=name: kept[name].append(value) for name in names}
-
-
 # rows that were worked out by hand: others' weights, set weights, result
 @table(
     "weights, forced, expected",
@@ -78,12 +74,11 @@ def seen(model, *names):
     "weights forced expected",
 )
 def test_set_weights(weights, forced, expected):
-    values = torch.tensor(
-        [[[forced.get(position, 0.0) for position in range(3)]]], dtype=torch.float64
-    )
-    is_forced = torch.tensor([[[position in forced for position in range(3)]]])
-    found = set_weights(torch.tensor([[weights]], dtype=torch.float64), is_forced, values)
-    assert_close(found, torch.tensor([[expected]], dtype=torch.float64), rtol=0, atol=1e-12)
+    values = torch.full((1, 1, 3), torch.nan).double()
+    for position, weight in forced.items():
+        values[..., position] = weight
+    found = set_weights(torch.tensor([[weights]]).double(), ~values.isnan(), values.nan_to_num())
+    assert found.flatten().tolist() == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +96,7 @@ def test_a_banned_key_is_masked_as_padding_is(kind):
     assert banned[1][..., 1].count_nonzero() == 0
     assert outputs(model)[1][..., 1].count_nonzero() > 0 or kind[1] == "reversed"
     for found, expected in zip(banned, masked, strict=True):
-        assert_close(found, expected, rtol=0, atol=0)
+        close(found, expected, 0)
 
 
 @pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
@@ -110,12 +105,10 @@ def test_a_set_weight_is_attended_with(kind):
     weights = outputs(model, Changes(force=every_step({2: 0.75}), ban=[2]))[1]
     assert_close(weights[..., 2], torch.full_like(weights[..., 2], 0.75))
     others = weights[..., [0, 1, 3]].sum(dim=2)
-    assert torch.all(
-        (others - 0.25).abs().lt(1e-12) | others.eq(0)
-    )  # all others may lie outside the window
-    assert not torch.allclose(
-        outputs(model, Changes(force=every_step({2: 0.75})))[0], outputs(model)[0]
-    )
+    outside = others == 0  # all others may lie outside the window
+    close(others, torch.full_like(others, 0.25).masked_fill(outside, 0))
+    changed = outputs(model, Changes(force=every_step({2: 0.75})))[0]
+    assert not torch.allclose(changed, outputs(model)[0])
 
 
 @pytest.mark.parametrize(
@@ -129,16 +122,16 @@ def test_context_and_history_follow_from_set_weights(arrangement):
     )
     outputs(model, Changes(force=every_step({0: 0.5, 3: 0.5})))
     for memory, one in attended:
-        halves = (memory.values[:, 0] + memory.values[:, 3]) / 2
-        assert_close(one.context.squeeze(1), halves)
+        assert_close(one.context.squeeze(1), memory.values[:, [0, 3]].mean(1))
     expected = torch.tensor([[[1.5, 0.0, 0.0, 1.5]]] * 2, dtype=torch.float64)  # three steps
     assert_close(attended[-1][1].past, expected)
 
 
 def test_the_temperature_divides_the_scores():
     model = make_model("scaled", scalable_softmax=True).eval()
-    kept, hooks = seen(model, "attention.scores", "attention.weights", "attention.normalised")
-    with hooked(model, hooks):
+    names = [f"attention.{name}" for name in ("scores", "weights", "normalised")]
+    kept = {name: [] for name in names}
+    with hooked(model, dict.fromkeys(names, lambda value, at: kept[at.name].append(value))):
         outputs(model, Changes(temperature=0.5, ban=[0]))
     for scores, weights, normalised in zip(*kept.values(), strict=True):
         expected = torch.softmax(
@@ -151,22 +144,19 @@ def test_the_temperature_divides_the_scores():
 @pytest.mark.parametrize("scalable", [False, True])
 def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
-    models = [
+    masked, unmasked = (
         make_model("general", scalable_softmax=scalable, mask_padding=mask).eval()
         for mask in (True, False)
-    ]
-    found = [
-        outputs(models[0], Changes(mask_padding=False), source),
-        outputs(models[1], Changes(mask_padding=True), source),
-    ]
-    for one, model in zip(found, models[::-1], strict=True):
-        for output, expected in zip(one, outputs(model, None, source), strict=True):
-            assert_close(output, expected)
-    assert not torch.allclose(found[0][0], found[1][0])
-    beam = valid_hook(torch.tensor([[True, False], [False, True]]))(
-        torch.zeros(4, 1, 2) > 0, 0
-    )  # each row twice
-    assert beam.tolist() == [[[True, False]], [[True, False]], [[False, True]], [[False, True]]]
+    )
+    for model, other, mask in ((masked, unmasked, False), (unmasked, masked, True)):
+        found = outputs(model, Changes(mask_padding=mask), source)
+        expected = outputs(other, None, source)
+        assert_close(found[0], expected[0])
+        assert_close(found[1], expected[1])
+        assert not torch.allclose(found[0], outputs(model, None, source)[0])
+    valid = torch.eye(2) > 0
+    beam = valid_hook(valid)(torch.zeros(4, 1, 2) > 0, 0)  # each row twice
+    assert torch.equal(beam.squeeze(1), valid[[0, 0, 1, 1]])
 
 
 @pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
@@ -196,12 +186,7 @@ def make_predictor(score="dot", **options):
     model = make_model(score, initial_state="last", seed=5, **options).float()
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
-    return Predictor(
-        model,
-        TASKS.get("reverse").load()(alphabet="abcde"),
-        source_eos=False,
-        device=torch.device("cpu"),
-    )
+    return Predictor(model, TASKS.get("reverse").load()(alphabet="abcde"), False, CPU)
 
 
 def changed(predictor, text="abc", **changes):
@@ -226,12 +211,9 @@ def test_what_is_written_is_read_by_the_next_step():
     free = changed(predictor)
     assert not free.output.startswith("d")
     written = changed(predictor, write={0: "d", 3: "<eos>"})
-    assert len(written.output) == 3
-    assert written.output[0] == "d"
-    assert written.finished is True
-    assert (
-        written.weights[:2].tolist() == free.weights[:2].tolist()
-    )  # step 1 attends before it reads what step 0 wrote
+    assert (len(written.output), written.output[0], written.finished) == (3, "d", True)
+    # step 1 attends before it reads what step 0 wrote
+    assert written.weights[:2].tolist() == free.weights[:2].tolist()
     assert written.weights[2].tolist() != free.weights[2].tolist()
 
 

@@ -16,7 +16,7 @@ from models import (
     TRANSFORMER,
     WINDOWS,
     as_batch,
-    assert_close,
+    close,
     make_config,
     make_model,
 )
@@ -40,7 +40,7 @@ MODELS = {
     **{cell: {"cell": cell, "arrangement": "feeding"} for cell in CELLS},
     **{f"window-{name}": {"window": name} for name in WINDOWS if name != "global"},
     **{f"history-{name}": {"history": name} for name in HISTORIES if name != "none"},
-    "none": {"score": "none", "initial_state": "bridge"},
+    "none": {"score": "none", "initial_state": "bridge", "bidirectional": True},
     "layers": {"layers": 2, "bidirectional": True, "scalable_softmax": True},
     "transformer": None,
     "ensemble": None,
@@ -116,20 +116,26 @@ def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha)
     for row, length in enumerate(LENGTHS.tolist()):
         source = SOURCE[row, :length]
         expected = {tokens: forced(model, source, tokens)[0] for tokens in outputs}
-        scores = {
-            tokens: logp / ((5 + len(tokens)) / 6) ** alpha for tokens, logp in expected.items()
-        }
+        scores = {one: expected[one] / ((5 + len(one)) / 6) ** alpha for one in outputs}
         ranked = list(hypotheses(found, row))
-        assert [tokens for tokens, _, _ in ranked] == sorted(
-            outputs, key=scores.__getitem__, reverse=True
-        )
+        in_order = sorted(outputs, key=scores.get, reverse=True)
+        assert [tokens for tokens, _, _ in ranked] == in_order
         for tokens, logp, score in ranked:
             assert logp == pytest.approx(expected[tokens], abs=1e-9)
             assert score == pytest.approx(scores[tokens], abs=1e-9)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", "bahdanau hard_monotonic none layers transformer".split())
+@table(
+    "name",
+    """
+bahdanau
+hard_monotonic
+none
+layers
+transformer
+""",
+)
 def test_a_beam_of_one_is_greedy_decoding(name):
     model = model_of(name)
     greedy = greedy_decode(model, SOURCE, LENGTHS, max_steps=6, keep_weights=True)
@@ -137,7 +143,7 @@ def test_a_beam_of_one_is_greedy_decoding(name):
     assert torch.equal(found.tokens, greedy.tokens)
     assert (found.weights is None) == (greedy.weights is None) == (name == "none")
     if greedy.weights is not None:
-        assert_close(found.weights, greedy.weights, rtol=0, atol=1e-12)
+        close(found.weights, greedy.weights)
 
 
 @torch.no_grad()
@@ -152,15 +158,14 @@ def test_every_hypothesis_has_its_own_probability_and_weights(name):
         source = SOURCE[row, :length]
         ranked = list(hypotheses(found, row))
         assert len(ranked) == len({tokens for tokens, _, _ in ranked}) == 4
-        assert [score for _, _, score in ranked] == sorted(
-            (score for _, _, score in ranked), reverse=True
-        )
+        scores = [score for _, _, score in ranked]
+        assert scores == sorted(scores, reverse=True)
         for place, (tokens, logp, _) in enumerate(ranked):
             expected, weights = forced(model, source, tokens)
             assert logp == pytest.approx(expected, abs=1e-9)
             if weights is not None:
                 attended = found.weights[row, place, : len(tokens), :length]
-                assert_close(attended, weights[0], rtol=0, atol=1e-9)
+                close(attended, weights[0], 1e-9)
 
 
 class Fixed(Model):
@@ -214,8 +219,8 @@ def test_teacher_forcing_averages_probabilities_and_weights():
         models = [*map(model_of, names), ensemble_of(*names)]
         *parts, found = (teacher_forced(one, source[:length], [3, 4, 4, 3]) for one in models)
         likely = [torch.softmax(part.logits, dim=2) for part in parts]
-        assert_close(found.logits.exp(), sum(likely) / 3, rtol=0, atol=1e-12)
-        assert_close(found.weights, sum(part.weights for part in parts) / 3, rtol=0, atol=1e-12)
+        close(found.logits.exp(), sum(likely) / 3)
+        close(found.weights, sum(part.weights for part in parts) / 3)
 
 
 @torch.no_grad()

@@ -113,11 +113,9 @@ def changed(function, factor=1.5):
         result = function(*arguments, **options)
         if isinstance(result, torch.Tensor):
             return factor * result
-        return (
-            type(result)(*(factor * result[0], *result[1:]))
-            if hasattr(result, "_fields")
-            else (factor * result[0],)
-        )
+        if hasattr(result, "_fields"):
+            return type(result)(factor * result[0], *result[1:])
+        return (factor * result[0],)
 
     return mine
 
@@ -150,11 +148,10 @@ def test_each_weight_follows_its_own_gradient():
 def test_a_hook_on_no_attention():
     config = configured("none", initial_state="bridge")
     model = build_model(config)
-    seen = []
     assert isinstance(model.decoder.attention, NoAttention)
-    model.decoder.attention.register_forward_hook(lambda *_: seen.append(1))
+    model.decoder.attention.register_forward_hook(hook := mock.Mock(return_value=None))
     trained_loss(model, config)
-    assert seen
+    assert hook.called
 
 
 # ---- a plug-in that overrides one method of a base class ----
@@ -260,7 +257,7 @@ def wrong_logits(logits):
 
 
 def wrong_gradients(logits):
-    return logits.detach() + (logits - logits.detach()) / 2
+    return logits.detach() / 2 + logits / 2
 
 
 def wrong_after(calls, wrong):
@@ -298,9 +295,7 @@ def test_a_faster_form_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with
     assert found.state["formulas"] is (calls < 99)
     assert found.state["step"] == 12
     same_tensors(run, formulas)
-    assert (
-        sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
-    )
+    assert run.metrics_file.read_text().count('"learning_rate"') == 12
 
 
 @table(
@@ -331,21 +326,13 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
     assert bool(said) == (not trusted)
 
 
-def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path):
-    calls = []
-
-    def should_stop():
-        calls.append(1)
-        if len(calls) == 8:  # the first call precedes the proof, the second its repetition
-            raise Seq2AttnError("the disk is full")
-        return False
+def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path, monkeypatch):
+    # the first call precedes the proof, the second its repetition
+    should_stop = mock.Mock(side_effect=[False] * 7 + [Seq2AttnError("the disk is full")])
 
     config = check_config({}, SETTINGS.split())
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        refused("the disk is full"),
-    ):
-        patch.setattr(training_step, "faster_form", wrong_after(0, wrong_logits))
+    monkeypatch.setattr(training_step, "faster_form", wrong_after(0, wrong_logits))
+    with refused("the disk is full"):
         train(config, NewRun(tmp_path, "run"), device="cpu", should_stop=should_stop)
     last = find_run(tmp_path, "run").checkpoint("last")
     assert load_checkpoint(last).state["step"] == 4

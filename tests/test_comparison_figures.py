@@ -71,12 +71,11 @@ def colours(panel):
 def test_scores_set_colours_and_other_keys_make_panels():
     made = figures(*TWO_BY_TWO)
     for name in ("loss", "results", "entropy"):
-        assert [panel.get_title(loc="left") for panel in panels(made[name])] == [
-            "hidden=8",
-            "hidden=16",
-        ]
-        for panel in panels(made[name]):
-            assert colours(panel) == {"dot": score_colour("dot"), "scaled": score_colour("scaled")}
+        narrow, wide = panels(made[name])
+        assert narrow.get_title(loc="left") == "hidden=8"
+        assert wide.get_title(loc="left") == "hidden=16"
+        expected = {"dot": score_colour("dot"), "scaled": score_colour("scaled")}
+        assert colours(narrow) == colours(wide) == expected
         assert legend(made[name]) == ["dot", "scaled"]
 
 

@@ -1,6 +1,7 @@
 """From --vary and experiment files to trials, all of them checked before anything runs."""
 
 import itertools
+import string
 from pathlib import Path
 
 import pytest
@@ -108,10 +109,8 @@ def test_a_section_shows_the_keys_that_differ_and_names_do_not_change_with_the_o
     ]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
     assert longer.baselines == dict.fromkeys(groups_of(longer), "layers=1, dot")
-    tasks = (
-        "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, "
-        "max_length: 8, reverse: true}"
-    )
+    recopy = "name: recopy, max_length: 8"
+    tasks = f"task={{name: copy, max_length: 8}},{{{recopy}}},{{{recopy}, reverse: true}}"
     assert list(groups_of(plan(base, vary=[tasks]))) == ["copy", "recopy", "recopy, reverse=true"]
     losses = "training.losses=[cross_entropy],[cross_entropy,{name: coverage, weight: 0.1}]"
     assert next(iter(groups_of(plan(base, vary=[losses])))) == 'losses=["cross_entropy"]'
@@ -122,20 +121,21 @@ def test_a_section_shows_the_keys_that_differ_and_names_do_not_change_with_the_o
 
 
 def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
-    alphabets = (
-        "task.alphabet=abc,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
-    )
-    asked = (
-        "model.attention.score.initial_std=null,0.1,0.2",
-        alphabets,
-        "model.attention.score=general",
-    )
-    names = [trial.name for trial in plan(base, vary=(*asked, "seed=1-2")).trials]
-    assert len(set(names)) == 24
-    assert max(map(len, names)) == 80  # cut before its seed
-    for name in names:
+    asked = f"""
+model.attention.score.initial_std=null,0.1,0.2
+task.alphabet=abc,{string.ascii_letters}{string.digits},äöü,'a-b'
+model.attention.score=general
+""".split()
+
+    def names(seeds):
+        return {trial.name for trial in plan(base, vary=(*asked, seeds)).trials}
+
+    found = names("seed=1-2")
+    assert len(found) == 24
+    assert max(map(len, found)) == 80  # cut before its seed
+    for name in found:
         check_name(name)
-    assert set(names) < {trial.name for trial in plan(base, vary=(*asked, "seed=1-3")).trials}
+    assert found < names("seed=1-3")
 
 
 def test_several_base_configs_are_an_axis(base, tmp_path):
@@ -222,9 +222,7 @@ def test_shipped_experiments_are_valid(path):
         return
     assert len(groups) == 8  # which differ in score and mask only
     for label, trials in groups.items():
-        score, mask = label.split(", mask_padding=")
-        expected = load_config(
-            path.parent.parent / f"chapter/{score}{'-masked' if mask == 'true' else ''}.yaml"
-        )
+        name = label.replace(", mask_padding=true", "-masked").replace(", mask_padding=false", "")
+        expected = load_config(path.parent.parent / f"chapter/{name}.yaml")
         seeds = [expected.model_copy(update={"seed": seed}) for seed in range(1, 11)]
         assert [trial.config for trial in trials] == seeds

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from models import CPU
 from torch import nn
 
 from seq2attn.contract.parts import check_part
@@ -173,13 +174,37 @@ def scored(function):
     return changed_part(Score, "forward", lambda self, query, keys: function(query, keys))
 
 
-SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
-SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
-WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Solution(text))
+def decoding(change):
+    """A decoder that shows these weights in place of its own."""
+    given = lambda features, weights, memory: (features, change(weights), memory)  # noqa: E731
+    return around(BahdanauDecoder, "decode", given=given)
+
+
+def drawing(seed):
+    """A task that draws from a generator of its own, whose seed depends on what it is given."""
+
+    def given(random, *of_what):
+        return torch.Generator().manual_seed(seed(random)), *of_what
+
+    return around(Reverse, "examples", given=given)
+
+
+def answering(function):
+    return changed_part(Reverse, "answer", lambda self, text: function(text))
+
+
+def wrong_if_long(text):
+    step = 1 if len(text) > 12 else -1
+    return Solution(text[::-1], tuple(range(len(text)))[::step])
+
+
 SEED = itertools.count().__next__
 KEPT = []
 BROKEN = [  # the rule and what is said, and the part
-    ("batch: depends on the other rows", SEES_ROWS),
+    (
+        "batch: depends on the other rows",
+        scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT),
+    ),
     ("padding: depends on padding", SeesOtherKeys),
     (
         "steps: position 0 differs",
@@ -228,17 +253,11 @@ BROKEN = [  # the rule and what is said, and the part
     ),
     (
         "padding: depends on padding",
-        changed_part(
-            Plain, "forward", lambda self, x, state, lengths=None: Plain.forward(self, x, state)
-        ),
+        around(Plain, "forward", given=lambda x, state, lengths=None: (x, state)),
     ),
     (
         "shape: weights: torch.float32 (3, 6, 4), expected torch.float32 (3, 4, 6)",
-        around(
-            BahdanauDecoder,
-            "decode",
-            given=lambda features, weights, memory: (features, weights.mT, memory),
-        ),
+        decoding(lambda weights: weights.mT),
     ),
     (
         "padding: depends on padding",
@@ -275,22 +294,11 @@ BROKEN = [  # the rule and what is said, and the part
     ),
     (
         "randomness: source differs between two calls",
-        around(
-            Reverse,
-            "examples",
-            given=lambda random, *of_what: (
-                torch.Generator().manual_seed(SEED() + random.seed()),
-                *of_what,
-            ),
-        ),
+        drawing(lambda random: SEED() + random.seed()),
     ),
     (
         "randomness: draws nothing from `random`",
-        around(
-            Reverse,
-            "examples",
-            given=lambda random, *of_what: (torch.Generator().manual_seed(1), *of_what),
-        ),
+        drawing(lambda random: 1),
     ),
     (
         "padding: depends on padding",
@@ -310,15 +318,7 @@ BROKEN = [  # the rule and what is said, and the part
     ),
     (
         "context: not those with which its context was averaged",
-        around(
-            BahdanauDecoder,
-            "decode",
-            given=lambda features, weights, memory: (
-                features,
-                weights**2 / (weights**2).sum(dim=2, keepdim=True),
-                memory,
-            ),
-        ),
+        decoding(lambda weights: weights**2 / (weights**2).sum(dim=2, keepdim=True)),
     ),
     (
         "state: return h first",
@@ -332,25 +332,18 @@ BROKEN = [  # the rule and what is said, and the part
     ("options: option 'factor' has no effect", Unused),
     (
         "lengths: has the alignment [0, 1",
-        changed_part(
-            Reverse,
-            "answer",
-            lambda self, text: (
-                Solution(text[::-1], tuple(range(len(text))))
-                if len(text) > 12
-                else Reverse.answer(self, text)
-            ),
-        ),
+        answering(wrong_if_long),
     ),
-    ("answer: but an example has", WRONG_ANSWER),
+    ("answer: but an example has", answering(Solution)),
     (
         "answer: has the alignment [0, 1",
-        changed_part(
-            Reverse, "answer", lambda self, text: Solution(text[::-1], tuple(range(len(text))))
-        ),
+        answering(lambda text: Solution(text[::-1], tuple(range(len(text))))),
     ),
     # not in the first of the models in which a part is tried
-    ("steps: position 1 differs between teacher forcing and single steps", SEES_QUERIES),
+    (
+        "steps: position 1 differs between teacher forcing and single steps",
+        scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT),
+    ),
     (
         "padding: depends on padding",
         around(
@@ -406,7 +399,7 @@ class Shouting(Task):
             else torch.full((count,), length)
         )
         pairs = [("a" * n, "xy" * n) for n in lengths.tolist()]
-        return self.encode(pairs, torch.device("cpu"))
+        return self.encode(pairs, CPU)
 
     def target_length(self, source_length):
         return 2 * source_length
@@ -418,10 +411,8 @@ def changed(**values):
     class Changed(Shouting):
         def examples(self, random, count, length=None):
             drawn = super().examples(random, count, length)
-            return replace(
-                drawn,
-                **{name: change(getattr(drawn, name), drawn) for name, change in values.items()},
-            )
+            made = {name: change(getattr(drawn, name), drawn) for name, change in values.items()}
+            return replace(drawn, **made)
 
     return Changed()
 

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -59,9 +60,8 @@ def words(batch, vocabulary, source_eos=True):
 
 def lists(batch):
     """The batch's tensors as lists, in the order of `FIELDS`; None without alignment."""
-    return [
-        None if getattr(batch, name) is None else getattr(batch, name).tolist() for name in FIELDS
-    ]
+    tensors = (getattr(batch, name) for name in FIELDS)
+    return [None if tensor is None else tensor.tolist() for tensor in tensors]
 
 
 def test_a_batch_by_hand():
@@ -97,12 +97,8 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
 """)
     assert lists(batch) == read
     assert batch.decoder_lengths.tolist() == [4, 2]
-    for part in (
-        batch.select(slice(1, 2)),
-        batch.select(torch.tensor([1])),
-        batch.select(slice(1, 2)).to(CPU),
-    ):
-        assert lists(part) == [one and one[1:] for one in read]
+    for rows in (slice(1, 2), torch.tensor([1])):
+        assert lists(batch.select(rows).to(CPU)) == [one and one[1:] for one in read]
 
 
 def test_rows_are_padded_on_the_right():
@@ -151,9 +147,8 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
         assert same(batch, next(data.batches(index)))
         lengths = batch.source_lengths.tolist()
         assert lengths == sorted(lengths, reverse=True)
-        assert batch.source.size(1) == (
-            6 if made is training_data else lengths[0]
-        )  # no column is padding only
+        # no column is padding only
+        assert batch.source.size(1) == (6 if made is training_data else lengths[0])
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -162,12 +157,11 @@ def test_word_dropout_changes_only_the_decoders_input(made, size, share):
     one, other = (
         next(made(batch_size=size, word_dropout=dropout).batches(3)) for dropout in (0, share)
     )
-    assert lists(one)[:2] + lists(one)[3:] == lists(other)[:2] + lists(other)[3:]
-    blanked = (one.decoder_input > 2) & (other.decoder_input == 0)
-    assert torch.equal(
-        other.decoder_input, one.decoder_input.masked_fill(blanked, 0)
-    )  # <sos> stays
-    count = int((one.decoder_input > 2).sum())
+    letters = one.decoder_input > 2
+    blanked = letters & (other.decoder_input == 0)
+    expected = one.decoder_input.masked_fill(blanked, 0)  # <sos> stays
+    assert same(replace(one, decoder_input=expected), other)
+    count = int(letters.sum())
     assert abs(int(blanked.sum()) - share * count) < 4 * math.sqrt(count * share * (1 - share))
     assert same(other, next(made(batch_size=size, word_dropout=share).batches(3)))
 
@@ -184,16 +178,14 @@ def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
         drawn = [
             next(data.batches(epoch * data.per_epoch + place)) for place in range(data.per_epoch)
         ]
-        sources = [word for batch in drawn for word in words(batch, vocabulary)]
-        rows = [
-            row
-            for batch in drawn
-            for row in zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)
-        ]
+        sources = []
+        for batch in drawn:
+            of_batch = words(batch, vocabulary)
+            rows = zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)
+            targets = [vocabulary.decode(row[:length]) for row, length in rows]
+            assert targets == [word[::-1] for word in of_batch]
+            sources += of_batch
         assert Counter(sources) == Counter(WORDS)
-        assert [vocabulary.decode(row[:length]) for row, length in rows] == [
-            word[::-1] for word in sources
-        ]
 
 
 def test_batches_hold_similar_lengths():
@@ -211,12 +203,10 @@ def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
     monkeypatch.setattr(stream, "POOL", 2)
     data = epoch_data()
     epochs = [data.epoch_rows(epoch) for epoch in range(400)]
-    small = [
-        (place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5
-    ]
-    assert len(small) == 400
-    assert {place for place, _ in small} == set(range(7))
+    places = [[len(rows) for rows in epoch].index(5) for epoch in epochs]
+    assert set(places) == set(range(7))
     lengths = torch.tensor([len(word) for word in WORDS]).double()
-    drawn = lengths[torch.tensor([row for _, rows in small for row in rows])]
+    small = [epoch[place] for epoch, place in zip(epochs, places, strict=True)]
+    drawn = lengths[torch.tensor(list(map(list, small))).flatten()]
     error = lengths.std() / (400 * 5) ** 0.5
     assert abs(drawn.mean() - lengths.mean()) < 4 * error

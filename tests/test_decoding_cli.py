@@ -21,15 +21,14 @@ def beam_of(runs, width):
 def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
     rows = [line.split("\t") for line in cli("predict abc b --n-best 3").out.splitlines()]
     assert [row[0] for row in rows] == ["abc"] * 3 + ["b"] * 3
-    for text, found in (("abc", rows[:3]), ("b", rows[3:])):
-        (expected,) = beam_of(runs_copy, 5).predict([text])
+    best = []
+    for expected in beam_of(runs_copy, 5).predict(["abc", "b"]):
         assert len(expected.hypotheses) == 5
         assert expected.output == expected.hypotheses[0].output
-        best = [
-            (one.output, pytest.approx(one.log_probability, abs=1e-6))
-            for one in expected.hypotheses[:3]
-        ]
-        assert [(row[1], float(row[2])) for row in found] == best
+        best += expected.hypotheses[:3]
+    assert [row[1] for row in rows] == [one.output for one in best]
+    logs = [one.log_probability for one in best]
+    assert [float(row[2]) for row in rows] == pytest.approx(logs, abs=1e-6)
 
 
 def test_a_length_penalty_alone_asks_for_a_beam(cli, runs_copy):
@@ -44,9 +43,8 @@ def test_eval_with_a_beam_counts_right_outputs_and_is_not_kept(cli, runs_copy):
 
 def test_an_ensemble_of_two_runs(cli, runs_copy):
     cli("train --config runs/tiny/config.yaml --set seed=9 --name other --device cpu").check()
-    predictor = load_ensemble(
-        [Run(runs_copy / "tiny"), Run(runs_copy / "other")], device="cpu"
-    ).predictor
+    runs = [Run(runs_copy / name) for name in ("tiny", "other")]
+    predictor = load_ensemble(runs, device="cpu").predictor
     expected = [one.output for one in predictor.predict(["abc", "hello"])]
     line = "predict abc hello --run tiny --run other --ensemble"
     assert cli(line).out.split() == expected
@@ -72,27 +70,22 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
 
 def test_several_runs_stand_side_by_side(cli, runs_copy):
     cli("train --config runs/tiny/config.yaml --set seed=9 --name other --device cpu").check()
-    alone = {name: cli(f"eval {name} --lengths 1 2 --json").json for name in ("tiny", "other")}
     both = cli("eval tiny other --lengths 1 2 --json").json
-    assert [one["run"] for one in both] == ["tiny", "other"]
-    for one in both:
-        assert one["rows"] == alone[one["run"]]["rows"]
+    for name, one in zip(("tiny", "other"), both, strict=True):
+        alone = cli(f"eval {name} --lengths 1 2 --json").json
+        assert (one["run"], one["rows"]) == (name, alone["rows"])
     lines = cli("eval tiny other --lengths 1 2").rows()
     assert {row["run"] for row in lines} == {"tiny", "other"}
     assert len(lines) == sum(len(one["rows"]) for one in both)
     shown = cli("eval tiny other --lengths 1 2", terminal=True).out.split()
     assert shown[:5] == ["exact", "match", "length", "tiny", "other"]
-    outputs = {name: cli(f"predict ab b --run {name}").out.split() for name in ("tiny", "other")}
-    expected = [
-        f"{name}\t{text}\t{outputs[name][index]}"
-        for name in outputs
-        for index, text in enumerate(("ab", "b"))
-    ]
+    expected = []
+    for name in ("tiny", "other"):
+        ab, b = cli(f"predict ab b --run {name}").out.split()
+        expected += [f"{name}\tab\t{ab}", f"{name}\tb\t{b}"]
     assert cli("predict ab b --run tiny --run other").out.splitlines() == expected
     answers = cli("predict ab b --run tiny --run other --json").out.splitlines()
     assert json.loads(answers[2]).items() >= {"run": "other", "source": "ab"}.items()
-    for line, says in (
-        ("predict - --run tiny --run other", "standard input is answered by one run"),
-        ("eval tiny other --errors e.tsv", "--errors writes the wrong answers of one run"),
-    ):
-        assert says in cli(line).refusal
+    assert "input is answered by one run" in cli("predict - --run tiny --run other").refusal
+    refusal = cli("eval tiny other --errors e.tsv").refusal
+    assert "--errors writes the wrong answers of one run" in refusal

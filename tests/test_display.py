@@ -12,7 +12,7 @@ from rich.console import Console
 from tables import rows, table
 
 from seq2attn.display import console
-from seq2attn.display.console import Display, make_display, say
+from seq2attn.display.console import make_display, say
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.results.statistics import Estimate
 
@@ -57,12 +57,12 @@ def lines(text):
 
 def test_a_terminal_shows_numbers_for_people(shown):
     out, err = shown(TABLE, 80)
-    assert lines(out) == [
-        ["results"],
-        "length exact match trained share % change".split(),
-        "3 0.500 [0.250, 0.750] yes 12.3 +0.50".split(),
-        "1,000 - no 100.0 -0.25".split(),
-    ]
+    assert lines(out) == lines("""
+results
+length exact match trained share % change
+3 0.500 [0.250, 0.750] yes 12.3 +0.50
+1,000 - no 100.0 -0.25
+""")
     assert err == "* never seen in training\n"
 
 
@@ -92,17 +92,14 @@ def test_text_wraps_between_words_and_is_never_markup(shown):
         [Column("name"), Column("meaning")], [("v.tanh(W[s;h])", "a perceptron of one layer [red]")]
     )
     out, err = shown(table, 40)
-    assert lines(out)[1:] == [
-        "v.tanh(W[s;h]) a perceptron of one".split(),
-        ["layer", "[red]"],
-    ]
+    assert lines(out)[1:] == lines("v.tanh(W[s;h]) a perceptron of one\nlayer [red]")
     assert err == ""
 
 
 @pytest.mark.parametrize("width", [72, 80])
 def test_only_long_words_are_broken_where_there_is_little_room(shown, width):
     texts = ("what was attended to", "min(alpha_tj, C_tj)", "weight on what was attended to before")
-    columns = [Column("name"), Column("formula"), Column("about"), Column("options")]
+    columns = map(Column, "name formula about options".split())
     out, _ = shown(Table(columns, [(*texts, ["weight", "label_smoothing"])]), width)
     assert {*" ".join(texts).split()} <= {*out.split()}
     assert ("label_smoothing" in out) == (width == 80)
@@ -215,31 +212,24 @@ def test_a_notebook_gets_lines_unless_they_are_not_wanted(monkeypatch):
 
 
 @table(
-    "terminal, wanted, kind, is_shown",
+    "terminal, wanted, kind, is_shown, name",
     """
-true | null | Bars | true
-true | false | Display | false
-false | null | Display | false
-false | true | Display | true
-true | true | Bars | true
+true | null | Bars | true | xterm
+true | null | Display | true | dumb  # which cannot redraw bars
+true | false | Display | false | xterm
+false | null | Display | false | xterm
+false | true | Display | true | xterm
+true | true | Bars | true | xterm
 """,
     "terminal wanted is_shown",
 )
-def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind, is_shown):
-    monkeypatch.setenv("TERM", "xterm")
+def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind, is_shown, name):
+    monkeypatch.setenv("TERM", name)
     monkeypatch.setattr("sys.stderr", stream := Terminal() if terminal else io.StringIO())
     show_two(display := make_display(wanted))
     assert type(display).__name__ == kind
     for line in ("exact match 0.5", "b: done"):
         assert (f"{line}\n" in stream.getvalue()) == is_shown
-
-
-def test_a_dumb_terminal_gets_lines_since_it_cannot_redraw_bars(monkeypatch):
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr("sys.stderr", stream := Terminal())
-    show_two(display := make_display(None))
-    assert type(display) is Display
-    assert "b: done\n" in stream.getvalue()
 
 
 def test_a_latex_table_escapes_what_latex_reads_as_a_command():

@@ -7,6 +7,7 @@ import runpy
 import shlex
 import tomllib
 
+import numpy as np
 import pytest
 import typer
 import yaml
@@ -34,9 +35,7 @@ PATH = r"`([\w./-]+(?:/|\.(?:py|toml|rst|yml)))`"  # a folder, or a file
 EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
-COMMANDS = sorted(
-    {command for text in TEXTS.values() for command in re.findall(COMMAND, text, re.MULTILINE)}
-)
+COMMANDS = sorted({*re.findall(COMMAND, "\n".join(TEXTS.values()), re.MULTILINE)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -55,11 +54,9 @@ def test_what_a_page_names_exists(page):
         name, _, anchor = target.partition("#")
         assert (page.parent / name).is_file(), target
         text = (page.parent / name).read_text("utf-8") if anchor else ""
-        headings = [
-            re.sub(r"[^\w -]", "", line).lower()
-            for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-        ]
-        assert not anchor or anchor in [heading.replace(" ", "-") for heading in headings], target
+        headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        anchors = [re.sub(r"[^\w-]", "", one.replace(" ", "-")).lower() for one in headings]
+        assert anchor in ["", *anchors], target
 
 
 def test_paths_in_contributing_exist():
@@ -174,13 +171,15 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
     answer = Solution("cba", (2, 1, 0))
-    looked = [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
-    kinds = {"cba": "right", "cca": "wrong letter", "cb": "early <eos>"}
-    for output, kind in kinds.items():
-        made = Answer("abc", output, True, weights=looked)
-        assert example["first_mistake"](made, answer) == (kind, None)
-    made = Answer("abc", "cba", True, weights=[looked[0]] * 3)
-    assert example["first_mistake"](made, answer) == ("attention", (1, 1))
+    backwards = np.eye(3)[::-1]
+    for output, weights, mistake in (
+        ("cba", backwards, ("right", None)),
+        ("cca", backwards, ("wrong letter", None)),
+        ("cb", backwards, ("early <eos>", None)),
+        ("cba", backwards[[0, 0, 0]], ("attention", (1, 1))),
+    ):
+        made = Answer("abc", output, True, weights=weights)
+        assert example["first_mistake"](made, answer) == mistake
 
 
 def test_the_pages_of_the_documentation_have_todays_code():

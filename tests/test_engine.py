@@ -230,13 +230,15 @@ def case(operation, arguments):
     return {"graph": {**graph, "inputs": {key: [] for key in inputs}}, "inputs": inputs}
 
 
-KEYWORDS = {  # how many arguments have no name, and those that torch takes by name only
-    "add": "2 alpha",
-    "sub": "2 alpha",
-    "addcmul": "3 value",
-    "addmm": "3 beta alpha",
-    "searchsorted": "2 out_int32 right",
-}
+KEYWORDS = dict(
+    rows("""
+add | 2 alpha
+sub | 2 alpha
+addcmul | 3 value
+addmm | 3 beta alpha
+searchsorted | 2 out_int32 right
+""")
+)  # how many arguments have no name, and those that torch takes by name only
 
 
 def of_torch(operation, arguments):

@@ -3,9 +3,11 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
+import yaml
 from measured import places
 from models import CPU, assert_close, make_config
 from refusal import refused
@@ -149,27 +151,19 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
     task = TASKS.get("reverse").load()
-    result = evaluate(
-        Predictor(model, task(alphabet="abcdef"), source_eos, CPU),
-        (2,),
-        samples=99,
-        seed=0,
-        errors=True,
-    )
+    predictor = Predictor(model, task(alphabet="abcdef"), source_eos, CPU)
+    result = evaluate(predictor, (2,), samples=99, seed=0, errors=True)
     assert 0 < round(99 * (1 - result.get("exact_match", 2).value)) == len(result.answers) < 99
-    found = {
-        (one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()
-    }
-    assert found == {(False, True, "a")}
+    for one in result.errors():
+        assert one.source[0] != "a"
+        assert (one.right, one.answer) == (one.source[::-1], "a")
     with refused("were not kept"):
         Evaluation(result.rows).errors()
 
 
 def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monkeypatch):
     config = make_config("model.hidden=8 model.attention.score=additive task.alphabet=abc")
-    predictor = Predictor(
-        build_model(config).double(), build_task(config), source_eos=True, device=CPU
-    )
+    predictor = Predictor(build_model(config).double(), build_task(config), True, CPU)
     rows = []
     predictor.model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0].source)))
 
@@ -205,11 +199,8 @@ SPREAD = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
     [
         (look_back, 1.0, lambda width: 0.0),
         (lambda t, n, width: look_back(t if t else 1, n, width), 0.75, lambda width: 0.0),
-        (
-            lambda t, n, width: one_hot(min(t, width - 1), width),
-            0.0,
-            lambda width: 0.0,
-        ),  # t = 3 - t has no solution
+        # t = 3 - t has no solution
+        (lambda t, n, width: one_hot(min(t, width - 1), width), 0.0, lambda width: 0.0),
         (look_mostly_back, 1.0, lambda width: SPREAD),
         (look_everywhere_first, None, lambda width: math.log(width) / 4),
     ],
@@ -225,9 +216,7 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
 def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
-    assert len(model.seen) == samples
-    assert result.samples == samples
-    assert len(model.asked) == samples
+    assert len(model.seen) == len(model.asked) == result.samples == samples
     right = sum(ids[0] == A for ids in model.seen)
     assert values_of(result)[:2] == [round(right / samples, 6)] * 2
     assert (result.alignment.value, result.entropy) == pytest.approx((1, 0), abs=1e-9)
@@ -244,18 +233,13 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     smaller one's strings.
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
-    drawn = []
-    examples = TASKS.get("reverse").load().examples
-    monkeypatch.setattr(
-        TASKS.get("reverse").load(),
-        "examples",
-        lambda *args: drawn.append(args[2]) or examples(*args),
-    )
+    task = TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
+    task.examples = mock.Mock(wraps=task.examples)
     few = FakeModel(reverse)
     many = FakeModel(reverse)
-    measure(few, (4,), 3)
-    measure(many, (4,), 12)
-    assert drawn == [5] * 4
+    measure(few, (4,), 3, task=task)
+    measure(many, (4,), 12, task=task)
+    assert [call.args[1] for call in task.examples.call_args_list] == [5] * 4
     assert many.seen[:3] == few.seen
 
 
@@ -274,24 +258,14 @@ def test_every_model_is_tested_on_the_same_strings_which_never_change():
 
 
 def test_results_have_their_length_and_whether_it_was_trained():
-    steps = []
-    results = measure(
-        FakeModel(reverse), lengths=(5, 1), samples=7, watch=lambda: steps.append("done")
-    )
-    assert [(result.length, result.samples, result.trained) for result in results] == [
-        (5, 7, False),
-        (1, 7, True),
-    ]
-    assert steps == ["done"] * 2
+    watch = mock.Mock()
+    long, short = measure(FakeModel(reverse), lengths=(5, 1), samples=7, watch=watch)
+    assert (short.length, short.samples, short.trained) == (1, 7, True)
+    assert watch.call_count == 2
     low = pytest.approx(7 / (7 + 1.959964**2))  # Wilson's interval of 7 of 7
-    expected = {
-        "family": "random",
-        "length": 5,
-        "metric": "exact_match",
-        "samples": 7,
-        "trained": False,
-    }
-    assert results[0].evaluation.records()[0] == {**expected, "value": 1.0, "low": low, "high": 1.0}
+    expected = "{family: random, length: 5, metric: exact_match, samples: 7, trained: false}"
+    expected = {**yaml.safe_load(expected), "value": 1.0, "low": low, "high": 1.0}
+    assert long.evaluation.records()[0] == expected
 
 
 def read_as(kind, value):
@@ -375,16 +349,11 @@ def test_each_string_counts_by_the_length_of_its_own_target():
     model = FakeModel(first_is_wrong, lambda ids: [first_is_wrong(ids)[0], EOS])
     (result,) = measure(model, (2,), 50, task=Repeat())
     targets = [spelled(ids) for ids in model.seen]
-    assert values_of(result) == [
-        0,
-        round(sum(1 - 1 / len(target) for target in targets) / 50, 6),
-        0,
-        0,
-    ]
-    width = 1 + max(map(len, targets))
-    assert model.forced_input == [
-        [SOS, *target, *[0] * (width - 1 - len(target))] for target in targets
-    ]
+    right = sum(1 - 1 / len(target) for target in targets) / 50
+    assert values_of(result) == [0, round(right, 6), 0, 0]
+    width = max(map(len, targets))
+    padded = [[SOS, *target, *[0] * (width - len(target))] for target in targets]
+    assert model.forced_input == padded
     # an output that goes on is not an exact match
     (result,) = measure(FakeModel(lambda ids: [*spelled(ids), 3, EOS]), (2,), 50, task=Repeat())
     assert values_of(result) == [0, 1, 1, 1]

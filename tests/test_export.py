@@ -43,7 +43,6 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
     assert {"token", "memory.keys", "change.banned"} <= {one.name for one in step.input}
     assert {"logits", "weights", "scores"} <= {one.name for one in step.output}
     assert manifest["source"]["tokens"][:5] == "<pad> <sos> <eos> a b".split()
-    assert manifest["layers"] == [["encoder_0_forward"]]
     assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
     assert manifest["run"] == "tiny"
     assert manifest["step"] == 2

@@ -1,13 +1,12 @@
 """Families of strings: what they are, and measuring models on them."""
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from inline import write
+from inline import read_json, write
 from measured import value_of
 from models import make_config
 from refusal import refused
@@ -41,11 +40,7 @@ def runs_of(string):
 
 
 def period_of(string):
-    return next(
-        p
-        for p in range(1, len(string) + 1)
-        if all(a == b for a, b in zip(string, string[p:], strict=False))
-    )
+    return next(p for p in range(1, len(string) + 1) if string[p:] == string[:-p])
 
 
 def test_the_strings_of_each_family():
@@ -64,9 +59,8 @@ def test_the_strings_of_each_family():
 @pytest.mark.parametrize("family", ALL[1:])
 def test_a_family_uses_any_whole_alphabet_and_depends_on_the_generator_alone(family):
     for symbols, length, count in ((9, 9, 200), (1, 5, 50), (2, 1, 50), (2, 9, 50)):
-        assert {one for string in draw(family, length, symbols, count) for one in string} == set(
-            range(symbols)
-        )
+        drawn = draw(family, length, symbols, count)
+        assert set().union(*drawn) == set(range(symbols))
     assert draw(family) == draw(family) != draw(family, seed=1)
 
 
@@ -107,36 +101,25 @@ def test_results_by_family_and_length_by_hand():
         FakeModel(doubts_repetition), (2, 5), families=("palindrome", "unary", "sorted"), samples=30
     )
     found = {(one.family, one.length): one.exact_match.value for one in results}
-    assert list(found) == [
-        (name, length) for name in ("palindrome", "unary", "sorted") for length in (2, 5)
-    ]
-    assert found["unary", 2] == 0
-    assert found["unary", 5] == 0
-    assert found["palindrome", 2] == 0  # a palindrome of 2 is aa
+    assert list(found) == list(itertools.product(("palindrome", "unary", "sorted"), (2, 5)))
+    # a palindrome of 2 is aa
+    assert found["unary", 2] == found["unary", 5] == found["palindrome", 2] == 0
     assert found["palindrome", 5] > 0.5 < found["sorted", 5]
 
 
 def test_every_model_is_measured_on_the_same_strings_of_a_family():
     first = FakeModel(reverse)
     second = FakeModel(doubts_repetition)
-    for model, samples in (
-        (first, 1005),
-        (second, 3),
-    ):  # a larger sample begins with a smaller one's strings
-        measure(model, (4,), samples, families=("runs", "unary"))
+    measure(first, (4,), 1005, families=("runs", "unary"))
+    measure(second, (4,), 3, families=("runs", "unary"))  # the larger sample begins with these
     assert first.seen[:3] == second.seen[:3]
     assert first.seen[1005:1008] == second.seen[3:6]
     assert first.seen[:3] != first.seen[1000:1003]
 
 
 def test_the_worst_family_by_hand():
-    values = {
-        ("random", 8): 1.0,
-        ("random", 20): 0.9,
-        ("unary", 8): 0.9,
-        ("unary", 20): 0.95,
-        ("runs", 8): 1.0,
-    }
+    places = [*itertools.product(("random", "unary"), (8, 20)), ("runs", 8)]
+    values = dict(zip(places, (1.0, 0.9, 0.9, 0.95, 1.0), strict=True))
     # random has the same lowest value and a higher mean
     assert worst_note(values) == ["worst family: unary, 0.900 at length 8"]
     assert worst_note({**values, ("runs", 8): 0.5}) == ["worst family: runs, 0.500 at length 8"]
@@ -150,27 +133,25 @@ def test_the_worst_family_by_hand():
 def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch, blank_figures):
     def measured(*args, **kwargs):
         found = evaluate(*args, **kwargs)
-        made = [
-            replace(row, value=0.25 if row.family == "unary" else 1.0, low=0.0, high=1.0)
-            for row in found.rows
-        ]
+        values = {"unary": 0.25}
+        made = (
+            replace(row, value=values.get(row.family, 1.0), low=0.0, high=1.0) for row in found.rows
+        )
         return replace(found, rows=tuple(made))
 
     monkeypatch.setattr("seq2attn.inference.trained_model.evaluate", measured)
     done = cli("eval --families all --lengths 2 5 --samples 4", terminal=True).check()
     rows = [line.split()[:3] for line in done.out.splitlines() if line.split()]
     for length in ("2", "5*"):
-        assert [length, "unary", "0.250"] in rows
-        assert [row[1] for row in rows if (row[0], row[-1]) == (length, "1.000")] == [
-            name for name in ALL if name != "unary"
-        ]
+        found = [row[1:] for row in rows if row[0] == length]
+        assert found == [[name, "0.250" if name == "unary" else "1.000"] for name in ALL]
     assert "worst family: unary, 0.250 at length 2" in done.err
     (path,) = (runs_copy / "tiny/evaluations").glob("*.json")
-    record = json.loads(path.read_text())
+    record = read_json(path)
     places = [
         (row["family"], row["length"]) for row in record["rows"] if row["metric"] == "entropy"
     ]
-    assert places == [(family, length) for family in ALL for length in (2, 5)]
+    assert places == list(itertools.product(ALL, (2, 5)))
     assert value_of(record, "exact_match", 5, "unary") == 0.25
     cli("plot accuracy --by-length --plot f.svg").check()
 
@@ -187,13 +168,12 @@ def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli,
 def test_compare_measures_families(cli, trials_here, blank_figures):
     write("tiny.yaml", TINY_COMPARISON)
     line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
-    places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
     told = cli(f"{line} random runs --lengths 2-3 --json --plot figures").json
-    assert [(row["family"], row["length"], row["seeds"]) for row in told["groups"]] == [
-        (*place, 2) for place in places
-    ]
-    rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
-    assert [(row["family"], row["length"]) for row in rows] == places * 2
+    groups = [f"{row['family']} {row['length']} {row['seeds']}" for row in told["groups"]]
+    assert groups == ["random 2 2", "random 3 2", "runs 2 2", "runs 3 2"]
+    trials = [row for row in told["trials"] if row["metric"] == "exact_match"]
+    places = [f"{row['family']} {row['length']} 2" for row in trials]
+    assert places == groups * 2
     assert Path("figures/t-results.png").stat().st_size > 0
     again = cli(f"{line} runs --lengths 3")  # measured once more, without training
     assert "2 trials, 0 done, 2 to run" in again.err

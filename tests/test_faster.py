@@ -85,7 +85,7 @@ def assert_faster_form_agrees(
 {scalable_softmax: true, mask_padding: false} | true | true
 {mask_padding: false, bidirectional: true} | true | true
 {score: none, initial_state: last} | true | true
-{score: none, initial_state: bridge, arrangement: luong} | true | true
+{score: none, initial_state: bridge, arrangement: luong, bidirectional: true} | true | true
 {initial_state: last} | true | true
 {dropout: 0.4, bidirectional: true} | true | true
 {window: local_m} | true | false
@@ -123,7 +123,13 @@ def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
     assert_faster_form_agrees(model, batch, resets_of(model, batch, encoder=0.0), reads=False)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@table(
+    "cell",
+    """
+gru
+lstm
+""",
+)
 @table(
     "options",
     """

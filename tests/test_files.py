@@ -26,7 +26,13 @@ def only_file(path):
     return [other.name for other in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("call", ["replace", "fsync"])
+@table(
+    "call",
+    """
+replace
+fsync
+""",
+)
 @pytest.mark.parametrize(
     "fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
 )
@@ -69,7 +75,13 @@ def test_a_directory_that_cannot_be_synced_is_ignored(target, monkeypatch):
     assert target.read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("name", ["missing/file", "file/below"])
+@table(
+    "name",
+    """
+missing/file
+file/below
+""",
+)
 def test_a_missing_directory_is_reported(tmp_path, name):
     (tmp_path / "file").write_text("not a directory")
     with refused("cannot be written") as caught:
@@ -150,11 +162,3 @@ def test_a_log_has_a_bounded_number_of_lines(cli, runs_copy, monkeypatch):
         f"runs/tiny/metrics.jsonl: cannot be read: it has more than {lines - 1} lines"
         in cli("plot accuracy --plot a.svg").err
     )
-
-
-def test_what_a_killed_write_left_is_removed_unless_it_is_empty(tmp_path):
-    left, made = (tmp_path / f".a.json.{digit * 16}.part" for digit in "01")
-    left.write_text("half")
-    made.touch()  # by another process, which locks it next
-    write_json(tmp_path / "a.json", {})
-    assert {path.name for path in tmp_path.iterdir()} == {"a.json", made.name}

@@ -5,7 +5,6 @@ once; and contexts that are left in any order.
 import asyncio
 import contextlib
 import itertools
-import warnings
 from functools import partial
 
 import numpy as np
@@ -18,6 +17,7 @@ from tables import table
 from test_inside import FIXED, KINDS, TEXT, made, of_heads, transformer
 
 import seq2attn
+from seq2attn.inference.evaluation import evaluate
 from seq2attn.model.points import Point, hooked, is_hooked
 
 TEXTS = "abc ab abcd ab cba".split()
@@ -31,26 +31,21 @@ def test_hooks_run_in_the_order_of_their_entry_then_changes_then_the_cache():
     model = made()
     order = []
 
-    def told(name, value, at):
+    def tell(value, at):
         if at.positions == range(1):
-            order.append((name, value[0, 0].tolist()))
+            order.append(value[0, 0].tolist())
 
     def flat(weights, at):
         weights[:] = 0.25
 
     def first(weights, at):
-        weights[:] = 0
-        weights[..., 0] = 1
+        weights[:] = torch.tensor([1, 0, 0, 0])
 
-    names = "attention.weights"
-    with (
-        hooked(model, {names: flat}),
-        hooked(model, {names: partial(told, "between")}),
-        hooked(model, {names: first}),
-        hooked(model, {names: partial(told, "last")}),
-    ):
+    with contextlib.ExitStack() as entered:
+        for hook in (flat, tell, first, tell):
+            entered.enter_context(hooked(model, {"attention.weights": hook}))
         answer, cache = model.run_with_cache(TEXT, force={(0, 2): 0.5})
-    assert order == [("between", [0.25] * 4), ("last", [1.0, 0, 0, 0])]
+    assert order == [[0.25] * 4, [1, 0, 0, 0]]
     assert answer.weights[0].tolist() == cache["attention.weights"][0].tolist() == [0.5, 0, 0.5, 0]
     assert (cache["attention.weights"][1:] == [1, 0, 0, 0]).all()
     states = cache["encoder.states"]
@@ -62,10 +57,7 @@ def test_a_hook_gets_a_copy_of_what_others_share():
     model = made()
     plain = model.run_with_cache(TEXT)[1]
 
-    def spoil(value, at):
-        return value.zero_()
-
-    with hooked(model, {"attention.weights": spoil}):
+    with hooked(model, {"attention.weights": lambda value, at: value.zero_()}):
         cache = model.run_with_cache(TEXT)[1]
     assert not cache["attention.weights"].any()
     assert np.array_equal(cache["attention.normalised"][0], plain["attention.normalised"][0])
@@ -104,8 +96,7 @@ def test_layers_gates_tensors_and_models_are_told_apart():
     seen = {}
 
     def see(value, at):
-        key = at.name, at.model, at.layer, at.head, at.gate, at.tensor
-        seen.setdefault(key, tuple(value.shape))
+        seen[at.name, at.model, at.layer, at.head, at.gate, at.tensor] = tuple(value.shape)
 
     names = ("decoder.state", "decoder.gates", "attention.weights")
     model = made(cell="lstm", layers=2)
@@ -119,10 +110,9 @@ def test_layers_gates_tensors_and_models_are_told_apart():
     by_head = ("attention.allowed", "attention.weights")
     with hooked(model, dict.fromkeys((*by_head, "attention.context"), see)):
         model.predict("ab")
-    numbers = itertools.product(by_head, (0,), (0, 1), (0, 1), (None,), (0,))
-    assert set(seen) == set(numbers) | {
-        ("attention.context", 0, layer, None, None, 0) for layer in (0, 1)
-    }
+    numbers = set(itertools.product(by_head, (0,), (0, 1), (0, 1), (None,), (0,)))
+    contexts = {("attention.context", 0, layer, None, None, 0) for layer in (0, 1)}
+    assert set(seen) == numbers | contexts
     assert seen["attention.weights", 0, 1, 1, None, 0] == (1, 1, 2)
 
 
@@ -169,9 +159,6 @@ def test_strings_are_counted_on_through_blocks_evaluations_and_batches(monkeypat
     monkeypatch.setattr("seq2attn.inference.evaluation.BLOCK", 3)
     seen.clear()
     with hooked(model, hooks):
-        model.predictor.task.max_length = 4
-        from seq2attn.inference.evaluation import evaluate
-
         evaluate(model.predictor, [2], samples=8, seed=0, errors=True)
     assert set(seen) == set(range(8))
     seen.clear()
@@ -297,13 +284,9 @@ def test_a_cache_is_by_position():
 def test_hooks_leave_with_their_own_context_whatever_the_order():
     model = made()
 
-    def entered(factor):
-        with hooked(model, {"logits": lambda value, at: value.mul_(factor)}):
-            yield
-
-    one, two = entered(-1), entered(1)
-    next(one)
-    next(two)
+    one, two = contextlib.ExitStack(), contextlib.ExitStack()
+    one.enter_context(hooked(model, {"logits": lambda value, at: -value}))
+    two.enter_context(hooked(model, {"logits": lambda value, at: value}))
     changed = model.predict(TEXT).output
     assert not is_hooked(made().module)  # another model
     one.close()  # the first leaves before the second
@@ -372,16 +355,12 @@ def test_a_task_that_outlives_its_context_has_no_hooks():
 
 def test_a_hook_that_no_value_passed_is_said(tiny_run):
     model = seq2attn.load("tiny", runs_dir=tiny_run.runs)
-    with (
-        pytest.warns(UserWarning, match="through attention.weights of this model while it was"),
-        hooked(model, {"attention.weights": lambda value, at: None}),
-    ):
+    looking = partial(hooked, model, {"attention.weights": lambda value, at: None})
+    said = "through attention.weights of this model while it was"
+    with pytest.warns(UserWarning, match=said), looking():
         seq2attn.evaluate("tiny", [2], samples=2, runs_dir=tiny_run.runs, temperature=2)
-    with (
-        warnings.catch_warnings(action="error"),
-        refused("my own"),  # and nothing of hooks
-        hooked(model, {"attention.weights": lambda value, at: None}),
-    ):
+    # where it fails nothing is said of hooks: a warning is an error here
+    with refused("my own"), looking():
         raise seq2attn.Seq2AttnError("my own")
 
 

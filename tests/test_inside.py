@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from models import as_batch, each_arrangement, make_batch, make_model
+from models import CPU, as_batch, each_arrangement, make_batch, make_model
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
@@ -31,7 +31,7 @@ WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the sy
 
 def trained(model):
     task = TASKS.get("reverse").load()(alphabet="abcde", max_length=4)
-    return TrainedModel(None, None, Predictor(model, task, False, torch.device("cpu")), "none", 0)
+    return TrainedModel(None, None, Predictor(model, task, False, CPU), "none", 0)
 
 
 def made(score="scaled", seed=5, **options):
@@ -71,18 +71,15 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     assert_allclose(cache["attention.keys"], states / width**0.5)
     assert_allclose(cache["attention.scores"], cache["attention.query"] @ states.T / width**0.5)
     assert_allclose(cache["attention.weights"], softmax(cache["attention.scores"]))
-    for same, other in (
-        ("logits", "scores"),
-        ("normalised", "weights"),
-    ):  # without a window and a history
-        assert np.array_equal(cache[f"attention.{same}"], cache[f"attention.{other}"])
+    # without a window and a history
+    assert np.array_equal(cache["attention.logits"], cache["attention.scores"])
+    assert np.array_equal(cache["attention.normalised"], cache["attention.weights"])
     assert cache["attention.allowed"].all()
     assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
     likeliest = cache["logits"][:, EOS:].argmax(axis=1) + EOS  # of what may be written
     assert tuple(likeliest) == answer.output_ids
-    assert answer.output_symbols == tuple(
-        model.task.target_vocabulary.tokens[index] for index in likeliest
-    )
+    tokens = model.task.target_vocabulary.tokens
+    assert answer.output_symbols == tuple(tokens[index] for index in likeliest)
     state = cache["decoder.state"]
     (_, z, n) = cache["decoder.gates"].transpose(1, 0, 2)
     assert_allclose(state[0], states[-1])  # the initial state is the encoder's last
@@ -150,10 +147,8 @@ def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_giv
     both = every_row(source, *(name for name in WHOLE if name in cache))
     patched, inside = model.run_with_cache(TEXT, patch=both)
     assert patched.output == other.output == model.predict(TEXT, patch=both).output
-    if kind not in (
-        "coverage",
-        "hard_monotonic",
-    ):  # whose past weights and alignments are states of their own
+    # past weights and alignments are states of their own
+    if kind not in ("coverage", "hard_monotonic"):
         assert_allclose(inside["logits"], source["logits"])
     assert [one.output for one in model.predict([TEXT, "abce"], patch=both)] == [other.output] * 2
 
@@ -163,17 +158,15 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     (answer, cache), (_, source) = map(model.run_with_cache, (TEXT, OTHER))
     for name in ("decoder.state", "attention.context", "attention.weights"):
         write = dict(enumerate(answer.output_symbols))
-        found = model.run_with_cache(
-            TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write
-        )[1]
+        patch = {(name, np.int64(2)): source[name][2]}
+        found = model.run_with_cache(TEXT, patch=patch, write=write)[1]
         assert np.array_equal(found[name][2], source[name][2])
         assert np.array_equal(found["logits"][:2], cache["logits"][:2])
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
         ids = list(answer.output_ids)
         steps = range(len(cache["logits"]))
-        lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(
-            softmax(found["logits"])[steps, ids]
-        )
+        before, after = (softmax(one["logits"])[steps, ids] for one in (cache, found))
+        lost = np.log(before / after)
         assert_allclose(drawn.effect[2], lost, atol=1e-12)
         assert abs(lost[2]) > 1e-4
         assert not np.tril(drawn.effect, -1).any()
@@ -181,10 +174,8 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     # rows of `attention.keys` are source positions, too
     rows = seq2attn.patch_map(model, TEXT, OTHER, "attention.keys").plot().get_yticklabels()
     assert "".join(label.get_text() for label in rows).startswith(TEXT)
-    assert seq2attn.patch_map(model, TEXT, "ab", "encoder.states").effect.shape == (
-        2,
-        len(answer.output_symbols),
-    )
+    short = seq2attn.patch_map(model, TEXT, "ab", "encoder.states")
+    assert short.effect.shape == (2, len(answer.output_symbols))
 
 
 @table(
@@ -265,14 +256,14 @@ def test_a_cache_of_many_strings_is_that_of_each(kind):
         for name, axes in cache.names().items():
             assert_allclose(of_one[name], alone[name], rtol=1e-5, atol=1e-6)
             assert axes == ("string", *alone.names()[name])
-            sizes = [
+            assert alone[name].shape == tuple(
                 alone.lengths.get(axis, size)
                 for axis, size in zip(axes[1:], cache[name].shape[1:], strict=True)
-            ]
-            assert alone[name].shape == tuple(sizes)
+            )
             whole = cache[name][row].copy()
-            assert_allclose(whole[tuple(map(slice, sizes))], alone[name], rtol=1e-5, atol=1e-6)
-            whole[tuple(map(slice, sizes))] = np.nan if whole.dtype.kind == "f" else 0
+            inside = tuple(map(slice, alone[name].shape))
+            assert_allclose(whole[inside], alone[name], rtol=1e-5, atol=1e-6)
+            whole[inside] = 0
             assert not np.nan_to_num(whole, nan=0).any()  # the rest says nothing
 
 
@@ -289,7 +280,13 @@ def test_each_head_and_each_layer_is_inside():
     assert transformer().predict(TEXT, patch=patch).weights[0].tolist() == [0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("kind", ["hard_monotonic", "order 0"])
+@table(
+    "kind",
+    """
+hard_monotonic
+order 0
+""",
+)
 def test_the_weights_of_hard_monotonic_are_those_of_the_answer(kind):
     answer, cache = made(arrangement=kind).run_with_cache(TEXT)
     assert np.array_equal(cache["attention.weights"], answer.weights)
@@ -303,18 +300,19 @@ def test_the_weights_of_hard_monotonic_are_those_of_the_answer(kind):
 def test_a_hook_sees_the_position_of_what_is_computed_at_once():
     model = made(arrangement="luong").module
     positions = {"decoder.state": [], "encoder.state": [], "logits": []}
-    hooks = {
-        name: lambda value, at, kept=kept: kept.append((*at.positions,))
-        for name, kept in positions.items()
-    }
-    source, lengths, tokens = make_batch((4, 4), steps=3)
-    with hooked(model, hooks):
-        for _ in range(2):
-            model(as_batch(source, lengths, tokens))
+
+    def look(value, at):
+        positions[at.name].append(at.positions)
+
+    batch = as_batch(*make_batch((4, 4), steps=3))
+    with hooked(model, dict.fromkeys(positions, look)):
+        model(batch)
+        model(batch)
+    one_by_one = [range(position, position + 1) for position in range(4)]
     assert positions == {
-        "decoder.state": [(0,), (1,), (2,)] * 2,
-        "encoder.state": [(0,), (1,), (2,), (3,)] * 2,
-        "logits": [(0, 1, 2)] * 2,
+        "decoder.state": one_by_one[:3] * 2,
+        "encoder.state": one_by_one * 2,
+        "logits": [range(3)] * 2,
     }
 
 
@@ -325,11 +323,7 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
     asked = [
         partial(model.predict, TEXT),
         partial(model.predict, TEXT, force={(0, 3): 1.0, (1, 0): 1.0}),
-        partial(
-            model.predict,
-            TEXT,
-            patch={("encoder.states", row): other["encoder.states"][row] for row in range(4)},
-        ),
+        partial(model.predict, TEXT, patch=every_row(other, "encoder.states")),
         lambda: model.run_with_cache(TEXT, ban=[0])[0],
     ]
     alone = [ask().weights for ask in asked]
@@ -364,11 +358,8 @@ def test_hooks_that_do_not_fit_are_refused():
         (lambda weights, at: weights.float(), r"torch.float32 \(1, 1, 4\)"),
         (lambda *_: 1.0, "1.0"),
     ):
-        expected = r"torch.float64 \(1, 1, 4\), or None"
-        with (
-            refused(f"a hook of attention.weights returned {found}; expected {expected}"),
-            hooked(model, {"attention.weights": wrong}),
-        ):
+        told = rf"attention.weights returned {found}; expected torch.float64 \(1, 1, 4\), or None"
+        with refused(f"a hook of {told}"), hooked(model, {"attention.weights": wrong}):
             model.predict(TEXT)
     for wrong in (lambda weights: weights, 3, lambda weights, at, more: None):
         with refused(r"the hook of attention.weights must be a function of \(value, at\); found"):
@@ -376,10 +367,8 @@ def test_hooks_that_do_not_fit_are_refused():
     with refused("run_with_cache answers greedily, without beam"):
         model.run_with_cache(TEXT, beam=3)
     model = made(arrangement="hard_monotonic")
-    with (
-        refused("`hard_monotonic` reads no context"),
-        hooked(model, {"attention.context": lambda context, at: context.mul_(2)}),
-    ):
+    hook = {"attention.context": lambda context, at: context.mul_(2)}
+    with refused("`hard_monotonic` reads no context"), hooked(model, hook):
         model.predict(TEXT)
 
 

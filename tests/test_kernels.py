@@ -8,6 +8,7 @@ import torch
 from inline import ROOT, process
 from models import CPU, each_arrangement, make_model
 from refusal import refused
+from tables import table
 from test_faster import assert_faster_form_agrees, batch_for, needs_the_library
 
 from seq2attn.kernels import SWITCH, describe, faster, faster_form, function, why_slow
@@ -33,7 +34,15 @@ def test_a_switch_turns_it_off(monkeypatch):
 
 @needs_the_library
 @each_arrangement
-@pytest.mark.parametrize("history", "none location_coverage shift shift_by_key".split())
+@table(
+    "history",
+    """
+none
+location_coverage
+shift
+shift_by_key
+""",
+)
 def test_every_variant_that_this_processor_runs_computes_the_same(
     arrangement, history, monkeypatch
 ):

@@ -466,7 +466,13 @@ main()
 """
 
 
-@pytest.mark.parametrize("moment", ["typer", "numpy"])  # which torch imports
+@table(
+    "moment",
+    """
+typer
+numpy
+""",
+)  # which torch imports
 def test_an_interrupt_during_an_import_ends_without_a_traceback(tmp_path, runs_copy, moment):
     done = process(tmp_path, "-c", INTERRUPTED, moment, "predict", "abc", "--run", "tiny")
     assert done == (130, "", "")

@@ -3,7 +3,7 @@ with their formulas.
 """
 
 import math
-from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ from models import (
     make_model,
     make_score,
 )
+from tables import table
 from torch import nn
 
 import seq2attn
@@ -44,15 +45,19 @@ def test_a_score_need_not_be_defined_on_padding(own_scores):
     together = model(as_batch(source, lengths, tokens))
     for row, length in enumerate(lengths.tolist()):
         part = slice(row, row + 1)
-        close(
-            together.logits[row],
-            model(as_batch(source[part, :length], lengths[part], tokens[part])).logits[0],
-        )
+        alone = model(as_batch(source[part, :length], lengths[part], tokens[part]))
+        close(together.logits[row], alone.logits[0])
     together.logits.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("score", ["dot", "additive"])
+@table(
+    "score",
+    """
+dot
+additive
+""",
+)
 def test_without_the_mask_padding_is_read_as_any_token(score):
     unmasked, masked = (make_model(score, mask_padding=mask) for mask in (False, True))
     source, lengths, tokens = make_batch((5, 3, 1), padding=1, garbage=0)
@@ -83,13 +88,8 @@ def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
 
 
 def test_configs_without_the_key_learn_the_padding_vector():
-    assert build_model(check_config({})).encoder.embedding.padding_idx is None
-    assert (
-        build_model(
-            load_config(Path("configs/chapter/additive.yaml"))
-        ).encoder.embedding.padding_idx
-        == 0
-    )
+    for config, padding in ((check_config({}), None), (load_config("configs/chapter/dot.yaml"), 0)):
+        assert build_model(config).encoder.embedding.padding_idx == padding
 
 
 def test_rows_of_nested_states_are_selected_and_numbers_stay():
@@ -188,7 +188,13 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
 # ---- first weights of scores ----
 
 
-@pytest.mark.parametrize("name", ["general", "scaled_general"])
+@table(
+    "name",
+    """
+general
+scaled_general
+""",
+)
 def test_initial_std_is_the_deviation_of_the_first_weights(name):
     torch.manual_seed(0)
     weight = make_score(name, 64, 64, initial_std=0.1).map.weight.detach()
@@ -205,9 +211,8 @@ def test_cosine_begins_with_scores_of_variance_1():
     score = make_score("cosine", 96, 96)
     # the cosine of two random vectors has variance 1/D; of 160,000 dependent ones at least 400 are
     # independent
-    assert float(score(query, score.project(keys)).detach().var()) == pytest.approx(
-        1, abs=4 * math.sqrt(2 / 400)
-    )
+    found = score(query, score.project(keys)).detach().var()
+    assert float(found) == pytest.approx(1, abs=4 * math.sqrt(2 / 400))
 
 
 # ---- resets in training: which states, by what, and that nothing else changes ----
@@ -226,9 +231,8 @@ def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
     assert not torch.equal(above.noise, reset.noise)
     assert reset.kept.shape == (2000, 6)
     assert reset.noise.shape == (2000, 6, 8)
-    assert 1 - reset.kept.float().mean() == pytest.approx(
-        0.3, abs=0.017
-    )  # 12,000 draws: 4 standard errors
+    # 12,000 draws: 4 standard errors
+    assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)
     assert reset.noise.abs().max() <= 1
     assert reset.noise.mean() == pytest.approx(0, abs=0.01)
     assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]
@@ -250,21 +254,27 @@ def drawn_in_training(config, batch, step):
     decoder, None where nothing.
     """
     model = build_model(config)
+    layer = model.encoder.layers[0]
+    cells = (layer.cell, layer.backward_cell, model.decoder.cell)
     found = []
 
     def draw(*inputs, **shares):
-        found.append(draw_resets(*inputs, **shares))
-        return found[-1]
+        drawn = draw_resets(*inputs, **shares)
+        found.append([drawn.get(cell.state_points[0]) for cell in cells])
+        return drawn
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_step, "draw_resets", draw)
+    with mock.patch.object(training_step, "draw_resets", draw):
         TrainingStep(model, config, CPU).forward(batch, step)
-    layer = model.encoder.layers[0]
-    cells = (layer.cell, layer.backward_cell, model.decoder.cell)
-    return [[drawn.get(cell.state_points[0]) for cell in cells] for drawn in found]
+    return found
 
 
-@pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
+@table(
+    "share",
+    """
+encoder_reset
+decoder_reset
+""",
+)
 def test_reset_shares_change_the_states_but_not_the_data(share):
     config = configured(f"training.{share}=0.5")
     batch = first_batch(config)
@@ -283,9 +293,7 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
     (rows, steps) = SOURCE.shape
     model = build_model(make_config("model.hidden=6"))
     resets = draw_resets(model, random, SOURCE, SOURCE, encoder=0.5, decoder=0.0)
-    assert set(resets) == set(
-        model.encoder.layers[0].cell.state_points
-    )  # the encoder reads in one direction
+    assert set(resets) == {*model.encoder.layers[0].cell.state_points}  # in one direction
     expected = generator(CPU, "test")
     torch.rand(rows, steps, generator=expected)
     torch.rand(rows, steps, 6, generator=expected)

@@ -1,5 +1,6 @@
 """A training loop of the user's own: what it computes, and the run that it saves."""
 
+import itertools
 import pickle
 from pathlib import Path
 
@@ -17,24 +18,23 @@ from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run, is_training
 
 VALUES = yaml.safe_load(TINY)
-SETTINGS = [
-    "training.schedule=constant",
-    "training.weight_decay=0.1",
-    "training.steps=6",
-    "training.log_every=1",
-    "training.snapshots=1",
-    "model.dropout=0.2",
-    "training.losses=[cross_entropy, {name: coverage, weight: 0.5}]",
-]
+SETTINGS = """
+training.schedule=constant
+training.weight_decay=0.1
+training.steps=6
+training.log_every=1
+training.snapshots=1
+model.dropout=0.2
+training.losses=[cross_entropy, {name: coverage, weight: 0.5}]
+""".strip().split("\n")
 
 
 def train(model):
     """Train as `seq2attn train` does, with the optimiser that torch has: the norms of gradients."""
     config = model.config.training
     parameters = list(model.module.parameters())
-    optimiser = torch.optim.AdamW(
-        parameters, config.learning_rate, weight_decay=config.weight_decay
-    )
+    decay = config.weight_decay
+    optimiser = torch.optim.AdamW(parameters, config.learning_rate, weight_decay=decay)
     norms = []
     for _, batch in zip(range(config.steps), model.batches(), strict=False):
         optimiser.zero_grad()
@@ -74,8 +74,7 @@ def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path
     assert metrics(saved)[-1]["evaluation"]
 
 
-@pytest.mark.usefixtures("blank_figures")
-def test_commands_take_the_run_and_resume_says_that_it_cannot(cli, saved):
+def test_commands_take_the_run_and_resume_says_that_it_cannot(cli, blank_figures, saved):
     loaded = seq2attn.load("mine")
     assert loaded.step == 6
     assert loaded.predict("abc").output == saved.predict("abc").output
@@ -85,10 +84,8 @@ def test_commands_take_the_run_and_resume_says_that_it_cannot(cli, saved):
     (row,) = cli("runs --json").json
     assert (row["state"], row["step"], row["note"]) == ("saved", 6, "a loop")
     before = saved.run.checkpoint("last").read_bytes()
-    assert (
-        "saved from a loop of your own, so it cannot be resumed"
-        in cli("train --resume mine").refusal
-    )
+    said = cli("train --resume mine").refusal
+    assert "saved from a loop of your own, so it cannot be resumed" in said
     assert saved.run.checkpoint("last").read_bytes() == before
 
 
@@ -142,7 +139,5 @@ def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(here):
 
 def test_batches_can_start_anywhere():
     model = seq2attn.new_model(VALUES, device="cpu")
-    stream = model.batches()
-    for _ in range(5):
-        next(stream)
-    assert torch.equal(next(stream).source, next(model.batches(5)).source)
+    (sixth,) = itertools.islice(model.batches(), 5, 6)
+    assert torch.equal(sixth.source, next(model.batches(5)).source)

@@ -25,22 +25,9 @@ from seq2attn.runs.run import find_run
 pytestmark = pytest.mark.usefixtures("traced_once")
 BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snapshots=0".split()
 WEIGHTS = 1e-4  # how closely page and PyTorch agree
-NASTY = (
-    "</script><script>document.title='executed'</script><img src=x "
-    "onerror=\"document.title='executed'\">'&$data"
-)
-STRANGE = [
-    "</script>",
-    "<b>",
-    "&amp;",
-    '"',
-    "\\",
-    "\x01",
-    "\u202e",
-    "שלום",
-    "e\u0301\u0302",
-    "$data",
-]
+NASTY = """</script><script>document.title='executed'</script>
+<img src=x onerror="document.title='executed'">'&$data""".replace("\n", "")
+STRANGE = '</script> <b> &amp; " \\ \x01 \u202e שלום e\u0301\u0302 $data'.split()
 
 
 def open_page(browser, folder, page):
@@ -111,9 +98,8 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
       Session.prototype.decode = () => broadcast([[2, 1, 3], [4]]);
     """
     told = "Session.prototype.decode = kept; return by('message').textContent"
-    assert "cannot read that: sizes 3 and 4 do not fit" in shown.run(
-        f"{stuck} {TYPE} type_('ba'); {told}"
-    )
+    said = shown.run(f"{stuck} {TYPE} type_('ba'); {told}")
+    assert "cannot read that: sizes 3 and 4 do not fit" in said
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
 
 
@@ -148,15 +134,11 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
     hidden = "views[0].find('.answer.untouched').hidden"
     assert shown.run(f"{TYPE} type_('cab'); return {hidden}")
     changed = [False, answer_of(predictor, "cab"), answer_of(predictor, "cab", write={0: "e"})]
-    assert (
-        shown.run(f"state.write.set(0, 7); update(); return [{hidden}, {beside}, {ANSWER}]")
-        == changed
-    )
-    by_key = (
-        f"{KEY} state.write.clear(); update(); key('e', views[0].find('.answer "
-        f".tiles').children[0]);"
-    )
-    assert shown.run(f"{by_key} return {ANSWER}") == changed[2]
+    look = f"return [{hidden}, {beside}, {ANSWER}]"
+    assert shown.run(f"state.write.set(0, 7); update(); {look}") == changed
+    press = "key('e', views[0].find('.answer .tiles').children[0]);"
+    again = shown.run(f"{KEY} state.write.clear(); update(); {press} return {ANSWER}")
+    assert again == changed[2]
     assert shown.run(f"{KEY} key('Backspace', document.body); return state.write.size") == 0
 
 
@@ -180,11 +162,8 @@ def test_a_position_is_banned_where_it_was_seen_and_loses_the_weight_that_was_se
     """Without a chosen cell a change is made at the largest weight, which stays chosen although it
     moves.
     """
-    at, press = (
-        "[views[0].position(), [...state.ban], [...state.force]]",
-        "views[0].find('.cell').children[3].click();",
-    )
-    pressed = f"(() => {{ {press} return {at} }})()"
+    at = "[views[0].position(), [...state.ban], [...state.force]]"
+    pressed = f"(() => {{ views[0].find('.cell').children[3].click(); return {at} }})()"
     (before, *_), once, twice = shown.run(
         f"{TYPE} type_('cab'); return [{at}, {pressed}, {pressed}]"
     )
@@ -199,10 +178,8 @@ def test_a_position_is_banned_where_it_was_seen_and_loses_the_weight_that_was_se
 def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
     change = "Object.assign(state, {temperature: 5, padding: 2, mask: false});"
     change += "setWeight(0, 1, 1); ban('2'); hold('write', 1, 4);"
-    chips = shown.run(
-        f"{TYPE} type_('cab'); {change} return [...by('changes').children].map(one => "
-        f"one.textContent)"
-    )
+    texts = "[...by('changes').children].map(one => one.textContent)"
+    chips = shown.run(f"{TYPE} type_('cab'); {change} return {texts}")
     assert chips[:3] == ["temperature 5.00 ✕", "padding 2 ✕", "not masked ✕"]
     assert chips[3:5] == ["step 1, position 2: 1.00 ✕", "position 3: banned ✕"]
     assert chips[5].startswith("step 2 writes")
@@ -222,15 +199,14 @@ by('numbers') | Enter | [...state.force] | [["2,1", 0.5]]
 
 
 def test_keys_work_after_a_button_was_clicked(shown):
-    press = (
-        f"{KEY} const press = (button, name) => {{ button.click(); button.focus(); "
-        f"key(name, button); }};"
-    )
+    press = f"""
+      {KEY}
+      const press = (button, name) => {{ button.click(); button.focus(); key(name, button); }};
+    """
     for button, key, result, expected in rows(PRESSED):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"
-        assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == (
-            json.loads(expected)
-        )
+        found = shown.run(f"{press} {kept} press({button}, {key!r}); return {result}")
+        assert found == json.loads(expected)
 
 
 def test_temperature_padding_and_mask(shown, predictor):
@@ -259,10 +235,8 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
     before, after = shown.run(f"{TYPE} type_('cab'); {change} {then}")
     assert before == after
     assert dict(after)["text"] == "cab"
-    assert shown.run("restore('force=0,1,0.8;0,2,0.7'); return [...state.force]") == [
-        ["0,1", 0.8],
-        ["0,2", 0.2],
-    ]
+    forced = "restore('force=0,1,0.8;0,2,0.7'); return Object.fromEntries(state.force)"
+    assert shown.run(forced) == {"0,1": 0.8, "0,2": 0.2}
     for fragment in (
         "force=0,0,NaN;x;1,1,2&ban=<b>;1,2,3&write=0,999999;-1,3&temperature=-1&padding=1e9&snapshots=7,x&step=x",
         "%",
@@ -291,9 +265,8 @@ def test_through_training_and_side_by_side(shown):
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
     shown.resize(width, 844)
-    shown.run(
-        f"{TYPE} type_('abcdefghij'); state.force.set('0,0', 1); state.numbers = true; update();"
-    )
+    change = "state.force.set('0,0', 1); state.numbers = true; update();"
+    shown.run(f"{TYPE} type_('abcdefghij'); {change}")
     assert shown.run("return document.documentElement.scrollWidth") == width
     if width > 1000:
         maps = "[...document.querySelectorAll('.maps .scroll')]"

@@ -5,7 +5,6 @@ import json
 import os
 from dataclasses import replace
 
-import pytest
 import torch
 from inline import write
 from models import assert_close, make_config
@@ -289,7 +288,13 @@ def test_notes_say_what_spoils_a_training(tmp_path):
 NUMBERED = [(f"{first}{second}", f"{second}{first}x") for first in "abcd" for second in "efgh"]
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@table(
+    "side",
+    """
+source
+target
+""",
+)
 def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
     def notes(pairs, dev, separator):
         if side == "source":

@@ -63,13 +63,6 @@ def test_a_long_training_takes_little_memory_to_read(tiny):
     assert read_metrics(tiny, losses=False) == Metrics([], evaluations)
 
 
-def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
-    cli("eval --lengths 3").check()
-    cli("eval --lengths 2").check()
-    assert evaluations(tiny)[-1].lengths == [2]
-    cli("plot accuracy tiny --by-length --plot x.png").check()
-
-
 def test_figures_are_written(cli, tiny, blank_figures):
     shutil.copytree(tiny.path, tiny.path.with_name("other"))
     for number, (words, ending) in enumerate([

@@ -112,10 +112,9 @@ def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides, inches):
         assert 0 <= one.x0 < one.x1 <= 1
         assert 0 <= one.y0 < one.y1 <= 1
         assert not any(one.overlaps(other) for other in boxes[place + 1 :])
-    cells = np.abs(
-        [np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0) for one in panels(figure)]
-    )
-    assert_allclose(cells / figure.dpi, inches, rtol=0.02)
+    for one in panels(figure):
+        cell = np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0)
+        assert_allclose(cell / figure.dpi, inches, rtol=0.02)
 
 
 def test_what_cannot_be_drawn_is_refused_in_words():
@@ -123,20 +122,17 @@ def test_what_cannot_be_drawn_is_refused_in_words():
     assert "at most 200" in refusal(attention_figure, [square(201)]).message
     unknown = refusal(attention_figure, [one_map(), one_map("cd")], ideal=True)
     assert unknown.message == "no ideal alignment is known for these strings"
-    first, second = panels(
-        attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True)
-    )
-    assert len(first.patches) == 0
-    assert len(second.patches) == 2
+    maps = [one_map("ab"), one_map("cd", ideal=(1, 0))]
+    drawn = panels(attention_figure(maps, ideal=True))
+    assert [len(panel.patches) for panel in drawn] == [0, 2]
 
 
 # ---- attention through training ----
 
 
 def snapshots(count):
-    weights = [((n / 100,) * 4,) * 2 for n in range(count)]
     return [
-        (100 * n, [one_map(ideal=(1,)), one_map("abc", "b", weights[n], ideal=(1,))])
+        (100 * n, [one_map(ideal=(1,)), one_map("abc", "b", ((n / 100,) * 4,) * 2, ideal=(1,))])
         for n in range(count)
     ]
 
@@ -187,9 +183,8 @@ def test_losses_are_drawn_with_their_average():
     drawn = {line.get_label(): line for line in axes.lines}
     assert_allclose(drawn["one"].get_xydata(), [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
     noisy = {"one": [(step, 1.0 if step % 2 else 4.0) for step in range(100)]}
-    (axes,) = curves_figure(
-        noisy, ["dot"], "loss", log=True
-    ).axes  # two neighbours are one: sqrt(1 x 4)
+    (axes,) = curves_figure(noisy, ["dot"], "loss", log=True).axes
+    # two neighbours are one: sqrt(1 x 4)
     assert_allclose(axes.lines[0].get_xydata()[:2], [[0.5, 2.0], [2.5, 2.0]])
     assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
     for lowest, labelled in (
@@ -202,10 +197,8 @@ def test_losses_are_drawn_with_their_average():
         logarithmic(axes)
         ticks = [*axes.get_yticks(), *axes.get_yticks(minor=True)]
         assert_allclose([one for one in ticks if lowest <= 1.01 * one < 2], sorted(labelled))
-    assert [drawn[name].get_color() for name in curves] == [
-        score_colour("scaled"),
-        score_colour("dot"),
-    ]
+    assert drawn["one"].get_color() == score_colour("scaled")
+    assert drawn["two"].get_color() == score_colour("dot")
 
 
 def test_a_score_has_its_colour_and_lines_of_one_score_are_all_seen():
@@ -229,13 +222,12 @@ def evaluation(*lengths):
     """(length, exact match, trained)"""
     rows = []
     for length, value, trained in lengths:
-        rows.append(
-            measured.row(
-                "exact_match", length, value, value * 0.75, (1 + value) / 2, trained=trained
-            )
-        )
-        rows.append(measured.row("character_accuracy", length, 1.0, 0.9, 1.0, trained=trained))
-        rows.append(measured.row("teacher_forced", length, 0.5, 0.4, 0.6, trained=trained))
+        for name, *numbers in (
+            ("exact_match", value, value * 0.75, (1 + value) / 2),
+            ("character_accuracy", 1.0, 0.9, 1.0),
+            ("teacher_forced", 0.5, 0.4, 0.6),
+        ):
+            rows.append(measured.row(name, length, *numbers, trained=trained))
     return Evaluation(tuple(rows))
 
 
@@ -260,9 +252,8 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
     assert characters.lines[0].get_ydata().tolist() == [1.0] * 3
     assert forced.lines[0].get_ydata().tolist() == [0.5] * 3
     assert axes.get_title(loc="left") == "mine"
-    assert [patch.get_x() + patch.get_width() / 2 for patch in axes.patches] == [
-        9
-    ]  # on a grey ground
+    (ground,) = axes.patches  # grey
+    assert ground.get_x() + ground.get_width() / 2 == 9
     assert "grey: never seen in training" in axes.get_xlabel()
     assert axes.get_ylim() == (-0.03, 1.05)  # 0 and 1 stand apart from the frame
 
@@ -286,9 +277,8 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
     for name, start in starts.items():
         save_figure(attention_figure([one_map("文\U0010fffd")]), tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(start)
-    assert (
-        ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
-    )
+    root = ElementTree.parse(tmp_path / "map.svg").getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
     with Image.open(tmp_path / "map.png") as image:
         assert min(image.size) > 100
 
@@ -297,13 +287,12 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
 
 
 def console(width=80, *, colours=None, **environment):
-    return Console(
-        file=io.StringIO(),
-        width=width,
-        color_system=colours,
-        force_terminal=True,
-        _environ=environment,
-    )
+    options = {"color_system": colours, "force_terminal": True, "_environ": environment}
+    return Console(file=io.StringIO(), width=width, **options)
+
+
+def lines_of(one, screen):
+    return [line.rstrip() for line in heat_map(one, screen).plain.split("\n")]
 
 
 @table(
@@ -329,17 +318,14 @@ def console(width=80, *, colours=None, **environment):
 def test_without_colours_weights_are_digits_under_their_symbols(columns, rows, weights, lines):
     one = one_map(columns=columns, rows=rows, weights=weights)
     for screen in (console(), console(colours="standard"), console(colours="256", NO_COLOR="1")):
-        assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == lines
+        assert lines_of(one, screen) == lines
 
 
 def test_a_terminal_without_unicode_gets_ascii_signs():
     file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
     screen = Console(file=file, width=80, force_terminal=True, color_system=None)
     one = one_map(columns=("<sos>", " ", "<eos>"), rows=("<eos>",), weights=((0, 0, 1),))
-    assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == [
-        "    ^ _ $",
-        " $  . . 9",
-    ]
+    assert lines_of(one, screen) == ["    ^ _ $", " $  . . 9"]
     assert "$ <eos>, ^ <sos>, _ space" in legend(one, screen)
 
 
@@ -375,24 +361,18 @@ def test_a_map_wider_than_the_terminal_is_left_out():
 
 
 def test_the_legend_explains_the_signs_that_are_used():
-    assert (
-        legend(one_map(), console(colours="256"))
-        == "rows: output, columns: source, ⏎ <eos>, bright: attended to"
-    )
-    spaced = one_map(columns=(" ",), rows=("a",))
-    assert (
-        legend(spaced, console())
-        == "rows: output, columns: source, ␣ space, digits: tenths of the weight"
-    )
+    both = "rows: output, columns: source, "
+    coloured = legend(one_map(), console(colours="256"))
+    assert coloured == f"{both}⏎ <eos>, bright: attended to"
+    spaced = legend(one_map(columns=(" ",), rows=("a",)), console())
+    assert spaced == f"{both}␣ space, digits: tenths of the weight"
 
 
 def test_a_title_reads_from_source_to_output_in_every_direction_of_writing():
     marked = "\u200eשל\u200e"
-    for source, output, title in (
-        ("של", "a", f"{marked} → a"),
-        ("של", "ש", f"{marked} → \u200eש\u200e"),
-    ):
-        one = one_map(source, output)
+    for output, shown in (("a", "a"), ("ש", "\u200eש\u200e")):
+        one = one_map("של", output)
+        title = f"{marked} → {shown}"
         assert panels(attention_figure([one]))[0].get_title("left") == title
         assert title in html_map(one)
     assert "\\u202eb → b" in html_map(one_map("\u202eb"))

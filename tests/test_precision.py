@@ -10,6 +10,7 @@ import yaml
 from inline import TINY
 from models import new_model
 from outcomes import StopAt, same_tensors
+from tables import table
 from torch.nn.functional import cross_entropy
 
 import seq2attn
@@ -29,7 +30,15 @@ def dtypes(cache):
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("decoder", ["bahdanau", "luong", "pointer", "hard_monotonic"])
+@table(
+    "decoder",
+    """
+bahdanau
+luong
+pointer
+hard_monotonic
+""",
+)
 def test_a_half_precision_model_answers_in_float32(dtype, decoder):
     model = new_model(f"model.decoder={decoder}")
     model.module.to(dtype)
@@ -53,7 +62,14 @@ def test_probabilities_of_a_half_precision_model_are_exact(dtype):
     assert best.log_probability == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
+@table(
+    "cell",
+    """
+gru
+lstm
+rnn
+""",
+)
 @pytest.mark.parametrize("others", [(), ("model.layers=2", "model.initial_state=zeros")])
 def test_autocast_computes_the_same_up_to_rounding(cell, others):
     model = new_model(f"model.cell={cell}", *others)

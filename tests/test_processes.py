@@ -5,12 +5,12 @@ import json
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
 from inline import write
+from tables import table
 
 from seq2attn.doctor import processes
 
 QUICK = "exits asks leaves orphan prints greedy softmax unspeakable".split()
 QUICK += ["own_helper", "judges", "blinded", "forges"]
-SLOW = sorted(HOSTILE.keys() - QUICK)
 
 
 def graded(cli, folder, names, rights, timeout=20):
@@ -161,7 +161,13 @@ def test_a_line_of_another_attention_is_no_hint(cli):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+@table(
+    "method",
+    """
+forkserver
+spawn
+""",
+)
 def test_hand_ins_of_a_class(cli, tmp_path, monkeypatch, method):
     monkeypatch.setattr(processes.examine_places, "__kwdefaults__", {"method": method})
     code, results = graded(cli, tmp_path, HOSTILE, HOSTILE, timeout=10)

@@ -3,32 +3,20 @@
 import shlex
 
 import pytest
-import torch
 from measured import places
+from tables import table
 
-from seq2attn.build import build_model, build_training_data
-from seq2attn.config import load_config
-from seq2attn.display.console import Display
+import seq2attn
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.create import NewRun, create_run
-from seq2attn.training.loop import Trainer
 
 pytestmark = pytest.mark.slow
 
 
 def trained(tmp_path, config_file, overrides=()):
-    """The shipped config, trained to the end by the trainer itself: a predictor with the final
-    weights.
-    """
-    config = load_config(config_file, overrides)
-    run = create_run(NewRun(tmp_path, "recipe", exact=False), config, {})
-    cpu = torch.device("cpu")
-    trainer = Trainer(
-        run, config, build_model(config), cpu, Display(), build_training_data(config, cpu)
-    )
-    assert trainer.train() is None
-    return trainer.predictor
+    """The shipped config, trained to the end: a predictor with the final weights."""
+    run = seq2attn.train(config_file, overrides, runs_dir=tmp_path, device="cpu", progress=False)
+    return seq2attn.load(run, checkpoint="last", device="cpu").predictor
 
 
 def measured(predictor, lengths):
@@ -78,7 +66,14 @@ def test_the_recipes_read_every_length(config, overrides, tmp_path):
             assert result.alignment.value >= 0.99, length
 
 
-@pytest.mark.parametrize("task", ["reverse", "copy", "duplicate"])
+@table(
+    "task",
+    """
+reverse
+copy
+duplicate
+""",
+)
 def test_what_was_learned_on_eight_letters_holds_on_two_hundred_of_any_kind(task, tmp_path):
     predictor = trained(tmp_path, f"configs/records/{task}.yaml")
     results = places(evaluate(predictor, [80, 200], samples=100, seed=0, families=FAMILIES.names()))

@@ -3,6 +3,7 @@ import re
 import pytest
 import yaml
 from refusal import refused
+from tables import table
 
 import seq2attn
 from seq2attn import parts
@@ -31,7 +32,14 @@ def test_an_entry_is_found_by_name_and_synonym():
     assert registry.choose() == registry.choose("birne") == registry.validate({})
 
 
-@pytest.mark.parametrize("synonyms", ["fig", "nashi", "damson birne"])
+@table(
+    "synonyms",
+    """
+fig
+nashi
+damson birne
+""",
+)
 def test_a_taken_name_is_refused_and_nothing_changes(synonyms):
     registry = fruit()
     synonyms = synonyms.split()
@@ -165,7 +173,15 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
             assert declared(entry.options) == declared(options(signature_options(entry.load())))
 
 
-@pytest.mark.parametrize("task", ["reverse", "duplicate", "recopy", "dedupe"])
+@table(
+    "task",
+    """
+reverse
+duplicate
+recopy
+dedupe
+""",
+)
 def test_the_longest_string_of_training_is_the_longest_that_can_be_measured(task):
     for key in ("task.max_length", "evaluation.lengths"):
         assert not told(f"task={task}", f"{key}={parts.LONGEST}")

@@ -1,11 +1,15 @@
+import itertools
 import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
+from unittest import mock
 
 import pytest
+import yaml
+from inline import read_json
 from models import make_config
 from refusal import refusal, refused
 from tables import table
@@ -61,14 +65,11 @@ def test_a_new_run_holds_its_config_and_environment(tmp_path):
 
 
 def test_the_next_number_is_the_highest_plus_one(tmp_path):
-    taken = "a-001 a-007 a-b-050 b-060 a-0x9".split()
-    for name in taken:
+    for name in "a-001 a-007 a-b-050 b-060 a-0x9".split():
         make(tmp_path, name)
-    assert numbered(tmp_path) == "a-008"
-    assert numbered(tmp_path) == "a-009"
+    assert [numbered(tmp_path), numbered(tmp_path)] == ["a-008", "a-009"]
     make(tmp_path, "a-999")
-    assert numbered(tmp_path) == "a-1000"
-    assert numbered(tmp_path) == "a-1001"
+    assert [numbered(tmp_path), numbered(tmp_path)] == ["a-1000", "a-1001"]
 
 
 def test_threads_never_get_the_same_run(tmp_path):
@@ -95,11 +96,9 @@ OUTSIDE = [*". .. ../a a/b /etc ~ .hidden -rf é".split(), "", "a b", "a\n", "a\
 
 
 def test_names_that_lead_elsewhere_are_refused(tmp_path):
-    for name in OUTSIDE:
-        for exact in (False, True):
-            assert "is not a valid run name" in str(
-                refusal(create_run, NewRun(tmp_path / "runs", name, exact=exact), CONFIG, {})
-            )
+    for name, exact in itertools.product(OUTSIDE, (False, True)):
+        with refused("is not a valid run name"):
+            create_run(NewRun(tmp_path / "runs", name, exact=exact), CONFIG, {})
     assert list(tmp_path.iterdir()) == []
     for name in ("a", "scaled-001", "A.b_c-9", "0", "a" * 100):
         check_name(name)
@@ -128,8 +127,14 @@ def test_only_runs_are_listed(tmp_path):
     assert list(all_runs(tmp_path / "missing")) == []
 
 
-@pytest.mark.parametrize(
-    "form", ["{name}", "{root}/{name}", "{root}/{name}/", "{root}/../{folder}/{name}"]
+@table(
+    "form",
+    """
+{name}
+{root}/{name}
+{root}/{name}/
+{root}/../{folder}/{name}
+""",
 )
 def test_a_run_is_found_by_its_name_and_by_its_path(tmp_path, form):
     make(tmp_path, "mine")
@@ -142,21 +147,17 @@ def test_an_unknown_run_suggests_a_similar_name_among_the_newest(tmp_path):
     for number in range(11):
         make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
     existing = ", ".join(f"mine-{number}" for number in range(10, 0, -1))
-    text = str(refusal(find_run, tmp_path, "mime-7"))
-    assert (
-        text == f"no run 'mime-7' in {tmp_path}; did you mean 'mine-7'? existing: {existing}, ..."
-    )
+    says = f"no run 'mime-7' in {tmp_path}; did you mean 'mine-7'? existing: {existing}, ..."
+    assert str(refusal(find_run, tmp_path, "mime-7")) == says
 
 
 def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
     run = make(tmp_path, "empty", checkpoint=None)
     run.environment_file.write_text('{"plugins": ["my own.py"]}')
-    command = f"seq2attn train --resume empty --runs-dir {tmp_path} --plugin 'my own.py'"
+    says = f"""run 'empty' has no checkpoint: {run.checkpoints} is empty
+Train it: seq2attn train --resume empty --runs-dir {tmp_path} --plugin 'my own.py'"""
     for error in (refusal(find_run, tmp_path, None), refusal(need_checkpoint, run)):
-        assert (
-            str(error)
-            == f"run 'empty' has no checkpoint: {run.checkpoints} is empty\nTrain it: {command}"
-        )
+        assert str(error) == says
     run.checkpoint("last").write_bytes(b"")
     assert need_checkpoint(run) is run
 
@@ -168,7 +169,7 @@ def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
     cli, runs_copy, monkeypatch
 ):
     file = runs_copy / "tiny/environment.json"
-    record = json.loads(file.read_text())
+    record = read_json(file)
     assert record["format"] == 1
     assert record["versions"]["seq2attn"] == metadata.version("seq2attn")
     version = metadata.version
@@ -199,37 +200,25 @@ inspect tiny
 """,
 )
 def test_a_command_reads_the_environment_of_its_run_once(cli, runs_copy, monkeypatch, words):
-    read = run_module.read_record
-    paths = []
-
-    def watched(kind, path, **options):
-        paths.append(path.name)
-        return read(kind, path, **options)
-
+    watched = mock.Mock(wraps=run_module.read_record)
     monkeypatch.setattr(run_module, "read_record", watched)
     cli(words).check()
+    paths = [call.args[1].name for call in watched.call_args_list]
     assert paths.count("environment.json") == 1
 
 
 def measured(checkpoint, seed):
-    return Evaluation(
-        (Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True),),
-        checkpoint=checkpoint,
-        seed=seed,
-    )
+    row = Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True)
+    return Evaluation((row,), checkpoint=checkpoint, seed=seed)
 
 
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):
     run = make(tmp_path, "mine")
-    paths = [
+    for n, name in enumerate("best best last best".split()):
         save_evaluation(measured(name, n), run)
-        for n, name in enumerate("best best last best".split())
-    ]
-    assert [
-        path.name for path in paths
-    ] == "best-001.json best-002.json last-001.json best-003.json".split()
-    assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1, 2, 3]
-    assert sorted(run.evaluations.iterdir()) == sorted(paths)
+    seeds = {path.name: read_json(path)["seed"] for path in run.evaluations.iterdir()}
+    expected = "{best-001.json: 0, best-002.json: 1, last-001.json: 2, best-003.json: 3}"
+    assert seeds == yaml.safe_load(expected)
 
 
 def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):

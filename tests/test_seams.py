@@ -4,8 +4,7 @@ training and the decoder's states; and what it may declare.
 
 import pytest
 import torch
-from inline import TINY, write
-from models import first_batch, is_real, make_config
+from models import CPU, first_batch, is_real, make_config
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
@@ -37,8 +36,7 @@ def test_a_score_sees_mask_and_position_and_the_kernels_step_aside(decoder, step
     config = make_config(f"model.attention.score=seeing model.decoder={decoder} task.max_length=3")
     model = build_model(config)
     batch = first_batch(config).select(slice(0, 2))
-    step = TrainingStep(model, config, torch.device("cpu"))
-    weights = step.forward(batch, 0).weights
+    weights = TrainingStep(model, config, CPU).forward(batch, 0).weights
     real = is_real(batch.source_lengths, batch.source.size(1))
     length = batch.decoder_input.size(1)
     assert [int(now.first) for now in seen] == list(range(0, length, min(steps, length)))
@@ -78,14 +76,7 @@ def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
         model.module(batch)
     top = [value for layer, tensor, value in rows if (layer, tensor) == (layers - 1, 0)]
     assert_allclose(states.detach(), torch.stack(top, dim=1), atol=1e-6)
+    transformer = ["model.architecture=transformer", "training.losses=seeing"]
+    other = seq2attn.new_model({}, transformer, device="cpu")
     with refused("'seeing' reads the decoder's states, which this model does not have"):
-        transformer = ["model.architecture=transformer", "training.losses=seeing"]
-        other = seq2attn.new_model({}, transformer, device="cpu")
         other.loss(next(other.batches()))
-
-
-def test_a_fixed_vector_of_both_directions_is_a_baseline(cli):
-    write("tiny.yaml", TINY)
-    settings = "--set model.attention.score=none --set model.bidirectional=true"
-    cli(f"train -c tiny.yaml {settings} --set model.initial_state=bridge --name none").check()
-    assert cli("predict ab --run none").check().out

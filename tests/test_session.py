@@ -3,6 +3,7 @@
 from unittest import mock
 
 import torch
+from inline import contents
 from models import make_config
 
 from seq2attn.display.console import Display
@@ -31,7 +32,9 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     assert begin == mock.call.begin("", 3, "step 0")
     assert end == mock.call.end("", mock.ANY)
     assert [one.args[0].partition(":")[0] for one in (second, third)] == ["step 2", "step 3"]
+    before = contents(ended.run.path)
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
+    assert contents(ended.run.path) == before
     note = mock.call.say(f"{tmp_path / 'a'} is finished: step 3 of 3")
     assert calls(again) == [note, mock.call.begin("", 3, "step 3"), mock.call.end("", mock.ANY)]
 

@@ -6,10 +6,8 @@ import yaml
 from tables import table
 
 from seq2attn.results.statistics import (
-    SeedMean,
     bootstrap,
     mean_over_seeds,
-    paired_difference,
     rank,
     share,
     sign_flips,
@@ -98,14 +96,6 @@ def test_student_1908_sleep_data():
     assert alike.effect_size is alike.p_value is mean_over_seeds([0.5], 0, 1).p_value is None
 
 
-def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_none():
-    found = mean_over_seeds([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
-    assert found.value == 0.5
-    assert found.low == 0.0
-    assert found.high == 1.0
-    assert mean_over_seeds([0.25], 0, 1) == SeedMean(1, 0.25, None, None, None)
-
-
 @table(
     "first, second, p",
     """
@@ -131,17 +121,6 @@ def test_sign_flips_of_different_sizes_are_those_of_every_choice_of_signs():
     assert sign_flips([3, 2, 1, -1]) == pytest.approx(6 / 16)
     assert sign_flips([-3, -2, -1, 1]) == sign_flips([3, 2, 1, -1])
     assert sign_flips([5, 4] * 30) == pytest.approx(2 / 2**60)
-
-
-def test_the_difference_of_two_error_rates_by_hand():
-    """Agresti & Min 2005: half a word is added to each of the four cells; of 10 words A alone has 1
-    right, B alone 4: the rate of A is 3/10 higher.
-    """
-    value, low, high = paired_difference(1, 4, 10)
-    assert value == pytest.approx(0.3)
-    spread = Z * math.sqrt(6 - 9 / 12) / 12
-    assert (low, high) == pytest.approx((3 / 12 - spread, 3 / 12 + spread))
-    assert paired_difference(4, 1, 10) == pytest.approx((-0.3, -high, -low))
 
 
 def test_ranks_of_numbers_by_seed():

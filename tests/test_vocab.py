@@ -5,21 +5,16 @@ import unicodedata
 from refusal import refusal
 from tables import table
 
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary, abridged
+from seq2attn.data.vocabulary import Vocabulary, abridged
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def test_specials_come_first_then_the_alphabet_in_order():
     vocabulary = Vocabulary(LETTERS)
-    assert PAD == 0
-    assert SOS == 1
-    assert EOS == 2
     assert len(vocabulary) == 29
     assert vocabulary.encode(LETTERS) == list(range(3, 29))
-    assert [
-        vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)
-    ] == "<pad> <sos> <eos> a z".split()
+    assert vocabulary.tokens == ("<pad>", "<sos>", "<eos>", *LETTERS)
     assert vocabulary.decode(vocabulary.encode("zxy")) == "zxy"
     assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 

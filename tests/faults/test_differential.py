@@ -16,6 +16,7 @@ import torch
 import yaml
 from models import CPU, assert_close
 from outcomes import StopAt, weights
+from tables import slow
 from textbook import Textbook
 
 from seq2attn import parts
@@ -233,16 +234,12 @@ def _quick(monkeypatch):
         yield
 
 
-def test_random_configs_agree_in_every_way(tmp_path, monkeypatch):
-    for seed in range(FIRST, FIRST + SAMPLE):
-        check_seed(seed, tmp_path, monkeypatch)
+CHUNKS = [range(first, first + CHUNK) for first in range(0, ALL, CHUNK)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, ALL, CHUNK))
-def test_many_random_configs_agree_in_every_way(tmp_path, monkeypatch, first):
-    print(f"seeds {first} to {first + CHUNK - 1}")
-    for seed in range(first, first + CHUNK):
+@pytest.mark.parametrize("seeds", [range(FIRST, FIRST + SAMPLE), *map(slow, CHUNKS)], ids=str)
+def test_random_configs_agree_in_every_way(tmp_path, monkeypatch, seeds):
+    for seed in seeds:
         check_seed(seed, tmp_path, monkeypatch)
 
 
