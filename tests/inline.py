@@ -110,6 +110,11 @@ def read_json(file):
     return json.loads(read(file))
 
 
+def write_lines(file, values):
+    """Write each as JSON in a line of its own."""
+    write(file, "".join(f"{json.dumps(one)}\n" for one in values))
+
+
 def change_json(file, **values):
     """Change these values of a mapping in a file."""
     write(file, json.dumps(read_json(file) | values))

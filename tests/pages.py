@@ -3,13 +3,12 @@ with them.
 """
 
 import itertools
-import json
 import random
 from dataclasses import replace
 
 import numpy as np
 import torch
-from inline import ROOT
+from inline import ROOT, read_json
 from models import CPU
 from tables import rows
 
@@ -197,7 +196,7 @@ class OnnxLoop:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
-        self.manifest = json.loads((folder / "manifest.json").read_text())
+        self.manifest = read_json(folder / "manifest.json")
         self.graphs = {
             name: onnxruntime.InferenceSession(
                 folder / f"{name}.onnx", options, ["CPUExecutionProvider"]

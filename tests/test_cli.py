@@ -56,7 +56,7 @@ def trained(tmp_path_factory):
     """
     threads = torch.get_num_threads()
     folder = tmp_path_factory.mktemp("trained")
-    (folder / "tiny.yaml").write_text(TINY)
+    write(folder / "tiny.yaml", TINY)
     with contextlib.chdir(folder):
         first = succeed("train --config tiny.yaml")
         second = succeed("train -c tiny.yaml --name second --set training.steps=1 -s seed=2")
@@ -137,7 +137,7 @@ def test_states_without_a_readable_status(work):
         assert state() == "training"
     shutil.rmtree(run / "checkpoints")
     assert state() == "no checkpoint"
-    (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
+    write(run / "status.json", '{"state": "interrupted", "step": 3}')
     assert "training runs/second on cpu from step 0" in seq2attn("train --resume second").err
     assert (run / "checkpoints/last.safetensors").is_file()
 
@@ -317,7 +317,7 @@ def test_predict_works_for_a_task_without_answer_or_alignment(
     done = seq2attn("predict ab ba --run tiny-001 --plot a.svg")
     assert done.out == "ba\nab\n"
     assert done.err == "figure: a.svg\n"
-    assert "<svg" in (work / "a.svg").read_text()
+    assert "<svg" in read(work / "a.svg")
     done = seq2attn("predict ab --run tiny-001 --plot b.svg --ideal")
     assert done.code == 2
     assert done.out == "ba\n"

@@ -143,7 +143,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
 
 # ---- what is written about it ----
 
-TEXT = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
+TEXT = read(ROOT / "docs/comparing.md")
 HELP = inspect.getdoc(compare_command)
 COMMANDS = re.findall(r"(?:^ +|`)(seq2attn compare [^`\n]*)", f"{TEXT}\n{HELP}", re.MULTILINE)
 

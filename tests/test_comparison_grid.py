@@ -109,15 +109,24 @@ def test_a_section_shows_the_keys_that_differ_and_names_do_not_change_with_the_o
     ]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
     assert longer.baselines == dict.fromkeys(groups_of(longer), "layers=1, dot")
-    recopy = "name: recopy, max_length: 8"
-    tasks = f"task={{name: copy, max_length: 8}},{{{recopy}}},{{{recopy}, reverse: true}}"
-    assert list(groups_of(plan(base, vary=[tasks]))) == ["copy", "recopy", "recopy, reverse=true"]
-    losses = "training.losses=[cross_entropy],[cross_entropy,{name: coverage, weight: 0.1}]"
-    assert next(iter(groups_of(plan(base, vary=[losses])))) == 'losses=["cross_entropy"]'
-    assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == [
-        "e-copy-seed_1",
-        "e-sort-seed_1",
-    ]
+
+
+@table(
+    "vary, labels",
+    """
+task=copy,sort | [copy, sort]
+task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, max_length: 8,
+  reverse: true} | [copy, recopy, "recopy, reverse=true"]
+training.losses=[cross_entropy],[cross_entropy,{name: coverage, weight: 0.1}]
+  | ['losses=["cross_entropy"]', 'losses=["cross_entropy", {"name": "coverage", "weight": 0.1}]']
+""",
+    "labels",
+)
+def test_a_group_is_called_by_what_differs(base, vary, labels):
+    found = plan(base, vary=[vary])
+    assert list(groups_of(found)) == labels
+    if labels == ["copy", "sort"]:
+        assert [trial.name for trial in found.trials] == ["e-copy-seed_1", "e-sort-seed_1"]
 
 
 def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):

@@ -22,7 +22,7 @@ VARY = ["model.attention.score=dot,additive", "seed=1-2"]
 
 @pytest.fixture(autouse=True)
 def work(here):
-    (here / "tiny.yaml").write_text(TINY)
+    write(here / "tiny.yaml", TINY)
 
 
 def adam(model, optimiser=torch.optim.Adam, rate=0.01):

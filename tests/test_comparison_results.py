@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import measured
 import pytest
 import yaml
+from inline import read_json, write_lines
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import make_plan
@@ -56,7 +57,7 @@ def finish(root, trial):
         {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.config.seed)},
         {"step": 20, "loss": LOSSES[trial.group][place]},
     ]
-    run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(run.metrics_file, lines)
     return run
 
 
@@ -153,11 +154,11 @@ def test_intervals_of_differences_stay_within_what_is_possible(planned):
         if trial.group in values:
             value = values[trial.group][trial.config.seed - 1]
             path = root / trial.name / "evaluations/best-001.json"
-            record = json.loads(path.read_text())
+            record = read_json(path)
             for one in record["rows"]:
                 factor = 3 if one["metric"] == "entropy" else 1
                 one |= {"value": factor * value, "low": None, "high": None}
-            path.write_text(json.dumps(record))
+            write_json(path, record)
     found = row(gather(make()), "scaled", 3).difference
     # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
     ends = (2 / 3, 2 / 3 - 4.302653 / 3, 1.0)

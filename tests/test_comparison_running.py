@@ -1,7 +1,6 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
 import contextlib
-import json
 import signal
 import threading
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import Inline, process, write
+from inline import Inline, change_json, process, read, read_json, write
 from outcomes import metrics, same_tensors
 from refusal import refused
 from test_comparison_cli import TINY
@@ -45,7 +44,7 @@ def failed(error):
 
 @pytest.fixture(autouse=True)
 def work(here, trials_here):
-    (here / "tiny.yaml").write_text(TINY)
+    write(here / "tiny.yaml", TINY)
 
 
 def compare(*vary, executor=Inline, **options):
@@ -84,9 +83,8 @@ def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
     (measured,) = found.groups[0].trials
     model = seq2attn.load("e-seed_3")
     assert measured.parameters == sum(one.numel() for one in model.module.parameters())
-    told = json.loads(cli("eval e-seed_3 --samples 50 --device cpu --json").out)
-    (saved,) = [path for path in own.evaluations.iterdir() if path.name == "best-001.json"]
-    assert told["rows"] == json.loads(saved.read_text())["rows"]
+    told = cli("eval e-seed_3 --samples 50 --device cpu --json").json
+    assert told["rows"] == read_json(own.evaluations / "best-001.json")["rows"]
 
 
 def test_a_finished_trial_is_not_touched_and_other_settings_are_measured_without_training(trial):
@@ -109,10 +107,10 @@ def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
     made, place = trial
     train_and_measure(made, place)
     (path,) = made.run.evaluations.iterdir()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "trained_steps": 2}))
+    change_json(path, trained_steps=2)
     (made.run.evaluations / "best-002.json").write_text("")  # its writer was killed
     assert train_and_measure(made, place) == DONE
-    assert json.loads((made.run.evaluations / "best-002.json").read_text())["trained_steps"] == 6
+    assert read_json(made.run.evaluations / "best-002.json")["trained_steps"] == 6
 
 
 def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
@@ -204,7 +202,7 @@ def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
 def test_runs_of_other_code_in_one_table_are_said(capsys):
     compare("seed=1")
     file = run(1).path / "environment.json"
-    file.write_text(file.read_text().replace(package_checksum(), "0" * 8))
+    file.write_text(read(file).replace(package_checksum(), "0" * 8))
     compare("seed=1-2", progress=True)
     assert "1 of the runs were made by other code of seq2attn than this" in capsys.readouterr().err
     compare("seed=2-3", progress=True)
@@ -265,7 +263,7 @@ def test_workers_that_end_as_soon_as_they_are_started_end_the_comparison_with_a_
 @pytest.mark.slow
 def test_a_script_without_the_guard_is_told_about_it(tmp_path):
     call = 'seq2attn.compare(configs="tiny.yaml", vary="seed=1-2", workers=1, device="cpu")'
-    (tmp_path / "script.py").write_text(f"import seq2attn\n{call}\n")
+    write(tmp_path / "script.py", f"import seq2attn\n{call}\n")
     done = process(tmp_path, "script.py")
     assert done.code == 1
     assert done.err.count("no trial can run") == 1

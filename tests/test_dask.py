@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from inline import ROOT, Inline, process
+from inline import ROOT, Inline, process, write
 from outcomes import metrics
 from refusal import refused
 from tables import slow
@@ -38,7 +38,7 @@ PATIENCE = 900  # seconds
 @pytest.fixture(autouse=True)
 def work(here):
     pytest.importorskip("distributed", reason='not installed: pip install "seq2attn[dask]"')
-    (here / "tiny.yaml").write_text(TINY)
+    write(here / "tiny.yaml", TINY)
 
 
 def cluster(workers):
@@ -204,7 +204,7 @@ def test_the_slurm_script_with_a_fake_sbatch(tmp_path):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     (tmp_path / "bin").mkdir()
     for name, text in {"sbatch": FAKE_SBATCH, "scancel": "#!/bin/sh\nkill -- -$1\n"}.items():
-        (tmp_path / "bin" / name).write_text(text)
+        write(tmp_path / "bin" / name, text)
         (tmp_path / "bin" / name).chmod(stat.S_IRWXU)
     job = "--jobs 1 --walltime 00:30:00 --memory 1GB"
     words = f"{ROOT}/examples/slurm.py {job} -- -c tiny.yaml --vary seed=1-3 --device cpu"

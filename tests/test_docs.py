@@ -1,7 +1,6 @@
 """The examples of the README and the documentation run, and what they name exists."""
 
 import itertools
-import json
 import re
 import runpy
 import shlex
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 import yaml
-from inline import ROOT
+from inline import ROOT, read, read_json, write
 
 import seq2attn
 import seq2attn.parts
@@ -26,11 +25,11 @@ from seq2attn.plugins import load_plugin
 
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-TEXTS = {page: page.read_text("utf-8") for page in [README, *PAGES]}
+TEXTS = {page: read(page) for page in [README, *PAGES]}
 BLOCKS = re.findall(
     r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL
 )  # those of the README first
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+CONTRIBUTING = read(ROOT / "CONTRIBUTING.md")
 PATH = r"`([\w./-]+(?:/|\.(?:py|toml|rst|yml)))`"  # a folder, or a file
 EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -53,7 +52,7 @@ def test_what_a_page_names_exists(page):
     for target in re.findall(r"\]\((?!https?:|#)(.*?)\)", TEXTS[page]):
         name, _, anchor = target.partition("#")
         assert (page.parent / name).is_file(), target
-        text = (page.parent / name).read_text("utf-8") if anchor else ""
+        text = read(page.parent / name) if anchor else ""
         headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
         anchors = [re.sub(r"[^\w-]", "", one.replace(" ", "-")).lower() for one in headings]
         assert anchor in ["", *anchors], target
@@ -107,7 +106,7 @@ def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
 
 def test_the_readme_score_passes_the_contract(tmp_path, own_scores, one_place):
     plugin = tmp_path / "distance.py"
-    plugin.write_text(BLOCKS[0], encoding="utf-8")
+    write(plugin, BLOCKS[0])
     assert [cls.__name__ for cls in load_plugin(plugin)] == ["Distance"]
     assert seq2attn.parts.SCORES.get("distance").equal_widths
     assert not any(check_part("score", "distance").values())
@@ -137,8 +136,8 @@ def test_the_first_line_says_whom_the_page_is_for(page):
 
 
 def test_the_versions_that_are_tested_are_the_lowest_that_are_allowed():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    lowest = (ROOT / "constraints-lowest.txt").read_text("utf-8").splitlines()
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    lowest = read(ROOT / "constraints-lowest.txt").splitlines()
     lowest += [re.sub(r"(==\d+\.\d+)\.0$", r"\1", line) for line in lowest]
     for requirement in project["dependencies"]:
         if not requirement.startswith("torch>"):  # large: the one of constraints.txt
@@ -146,7 +145,7 @@ def test_the_versions_that_are_tested_are_the_lowest_that_are_allowed():
 
 
 def test_the_citation_is_of_this_version():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
     assert citation["cff-version"] == "1.2.0"
     assert citation["version"] == seq2attn.__version__
     assert [author["name"] for author in citation["authors"]] == ["seq2attn contributors"]
@@ -157,7 +156,7 @@ def test_the_citation_is_of_this_version():
 )
 def test_examples_are_documented_and_are_python(path):
     assert f"examples/{path.name}" in "".join(TEXTS[page] for page in PAGES)
-    compile(path.read_text("utf-8"), path.name, "exec")
+    compile(read(path), path.name, "exec")
 
 
 def test_attention_by_hand_is_what_the_classes_compute(capsys):
@@ -190,11 +189,11 @@ def test_the_pages_of_the_documentation_have_todays_code():
     of_root = {"view/page.css", "view/dom.js", "engine/formula.js", "engine/learner.js"}
     alone = {"root": of_root, "formulas": ["view/page.css"], "ranking": ["view/page.css"]}
     for page in (ROOT / "docs").glob("*.html"):
-        text = page.read_text("utf-8")
+        text = read(page)
         needed = alone.get(page.stem, present)
         assert [name for name in needed if present[name] not in text] == [], page
         for own in (ROOT / "docs").glob(f"site/{page.stem}.[jc]s*"):
-            assert own.read_text("utf-8") in text, own
+            assert read(own) in text, own
 
 
 # ---- notebooks ----
@@ -204,7 +203,7 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 def cells(notebook):
-    found = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    found = read_json(notebook)["cells"]
     return [cell for cell in found if cell["cell_type"] == "code"]
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from inline import read_json
 from models import assert_close, make_cell_free_model
 from pages import (
     MECHANISMS,
@@ -37,7 +38,7 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
     assert {path.name for path in folder.iterdir()} == files
     for name in graphs:
         onnx.checker.check_model(onnx.load(folder / f"{name}.onnx"), full_check=True)
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_json(folder / "manifest.json")
     assert manifest["graphs"] == graphs
     step = onnx.load(folder / "step.onnx").graph
     assert {"token", "memory.keys", "change.banned"} <= {one.name for one in step.input}

@@ -6,7 +6,7 @@ import struct
 import tracemalloc
 
 import pytest
-from inline import write
+from inline import read, write
 from refusal import refused
 from tables import table
 
@@ -83,7 +83,7 @@ file/below
 """,
 )
 def test_a_missing_directory_is_reported(tmp_path, name):
-    (tmp_path / "file").write_text("not a directory")
+    write(tmp_path / "file", "not a directory")
     with refused("cannot be written") as caught:
         write_atomically(tmp_path / name, b"data")
     assert caught.value.exit_code == 1
@@ -93,7 +93,7 @@ def test_a_missing_directory_is_reported(tmp_path, name):
 def test_json_is_indented_and_ends_with_a_newline(tmp_path):
     value = {"name": "naïve", "numbers": [1, 2.5, None], "bytes": "\udcff"}
     write_json(tmp_path / "value.json", value)
-    text = (tmp_path / "value.json").read_text(encoding="utf-8")
+    text = read(tmp_path / "value.json")
     assert json.loads(text) == value
     assert text.startswith('{\n  "name": "naïve",\n')
     assert text.endswith("}\n")

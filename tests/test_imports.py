@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import ROOT, process
+from inline import ROOT, process, read
 from refusal import refused
 from tables import rows
 
@@ -59,7 +59,7 @@ def module_name(path):
 def trees():
     """Module -> its parsed text."""
     files = sorted(PACKAGE.rglob("*.py"))
-    return {module_name(path): ast.parse(path.read_text("utf-8")) for path in files}
+    return {module_name(path): ast.parse(read(path)) for path in files}
 
 
 def imports(node, functions, types):
@@ -252,7 +252,7 @@ IN_CATCH = (
 
 def private_names(file):
     """What a file has of torch that begins with an underscore."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(ast.parse(read(file))):
         if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "torch":
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Attribute):
@@ -271,4 +271,4 @@ def test_no_other_file_has_one():
 
 
 def test_the_version_is_the_one_of_the_tests():
-    assert f"\ntorch=={TESTED}." in (ROOT / "constraints.txt").read_text()
+    assert f"\ntorch=={TESTED}." in read(ROOT / "constraints.txt")

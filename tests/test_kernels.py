@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from inline import ROOT, process
+from inline import ROOT, process, read
 from models import CPU, each_arrangement, make_model
 from refusal import refused
 from tables import table
@@ -146,7 +146,7 @@ WITHOUT = {  # a compiler, and why there is no library
 def test_an_installation_succeeds_without_a_compiler_and_says_why(tmp_path):
     folders, output = build(tmp_path, *WITHOUT)
     for built, why in zip(folders, WITHOUT.values(), strict=True):
-        assert (built / "recurrence.txt").read_text().startswith(why)
+        assert read(built / "recurrence.txt").startswith(why)
         assert not (built / "recurrence.so").exists()
         assert f"without its compiled part: {why}" in output
     assert output.count("Training will take 2.5 times as long.") == len(WITHOUT)

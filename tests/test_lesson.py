@@ -12,8 +12,8 @@ import yaml
 from inline import ROOT, read, write
 from tables import rows
 
-LESSON = (ROOT / "docs/lesson.md").read_text("utf-8")
-ADVANCED = (ROOT / "examples/lesson_advanced.md").read_text("utf-8")
+LESSON = read(ROOT / "docs/lesson.md")
+ADVANCED = read(ROOT / "examples/lesson_advanced.md")
 WITHIN = 0.15
 """the tolerance that the lesson gives for weights and shares"""
 
@@ -109,7 +109,7 @@ def commands(heading, word):
 
 
 SOLUTIONS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "examples/lesson_solutions.md").read_text("utf-8"), re.DOTALL
+    r"```python\n(.*?)```", read(ROOT / "examples/lesson_solutions.md"), re.DOTALL
 )
 MISTAKES = """
 "return -" | "return " | the sign is wrong
@@ -149,7 +149,7 @@ cosine = scaled
 
 @pytest.mark.slow
 def test_homework_is_graded(cli):
-    starter = (ROOT / "examples/homework.py").read_text("utf-8")
+    starter = read(ROOT / "examples/homework.py")
     right = SOLUTIONS[-1]
     expected = {  # file: its points, and its result of each function
         "anna": (f"print('hello')\n{right}", "2", "passed"),
@@ -186,11 +186,7 @@ def test_homework_is_graded(cli):
 def lesson(cli, tmp_path):
     """The lesson's own commands of a part, where its configs are."""
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-
-    def run(*words):
-        return cli(*words).check()
-
-    return run
+    return lambda *words: cli(*words).check()
 
 
 def shares(done, metric="exact_match"):
@@ -225,7 +221,7 @@ def test_training_through_its_steps(lesson):
 
 @pytest.mark.slow
 def test_the_exercises(lesson, tmp_path):
-    (tmp_path / "distance.py").write_text(SOLUTIONS[1])
+    write(tmp_path / "distance.py", SOLUTIONS[1])
     for line in commands("6. Exercises", "train"):
         lesson(line)
     assert lesson("predict hello --run sort --json").json["output"] == "ehllo"
@@ -234,7 +230,7 @@ def test_the_exercises(lesson, tmp_path):
     assert shares(sort, "alignment")[6] < 0.6
     distance = lesson("eval distance --plugin distance.py --lengths 1-12")
     assert min(shares(distance).values()) > 0.99
-    models = (ROOT / "docs/site/models.rst").read_text("utf-8")
+    models = read(ROOT / "docs/site/models.rst")
     (race,) = re.findall(r"^    seq2attn (page .* --to race.html)$", models, re.M)
     settings = race[race.index("--set") : race.index("--to")] + "--set training.steps=400"
     for name in ("additive", "none"):

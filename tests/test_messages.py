@@ -56,7 +56,7 @@ def message_of(cli, line, folder):
 def write_files(folder):
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        write(folder / name, text)
 
 
 @pytest.fixture

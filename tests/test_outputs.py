@@ -27,7 +27,7 @@ def test_only_what_the_command_wrote_itself_is_replaced(cli, line, file, kind):
     path = Path(file)
     path.write_text("abc\tcba\n")
     assert cli(f"{line} {file}").refusal == f"error: {file} exists and is not a {kind}\n{OTHER}"
-    assert path.read_text() == "abc\tcba\n"
+    assert read(path) == "abc\tcba\n"
 
     cli(f"{line} {file} --force").check()
     first = path.stat().st_ino
@@ -115,7 +115,7 @@ def test_eval_removes_what_a_killed_eval_left(cli):
     saved = Path("runs/tiny/evaluations")
     saved.mkdir()
     (saved / "best-001.json").touch()
-    (saved / ".best-001.json.0123456789abcdef.part").write_text("{")
+    write(saved / ".best-001.json.0123456789abcdef.part", "{")
     cli("eval tiny --lengths 3 --samples 2").check()
     assert [path.name for path in saved.iterdir()] == ["best-001.json"]
     assert (saved / "best-001.json").stat().st_size > 0

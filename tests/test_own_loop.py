@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from inline import ROOT, TINY
+from inline import ROOT, TINY, read
 from models import assert_close
 from outcomes import events, metrics
 from refusal import refused
@@ -124,7 +124,7 @@ def test_a_model_can_be_pickled(saved):
 
 
 def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(here):
-    code = (ROOT / "examples/read_checkpoint.py").read_text("utf-8")
+    code = read(ROOT / "examples/read_checkpoint.py")
     assert "import seq2attn" not in code
     assert "from seq2attn" not in code
     quick = ["training.validation_samples=2", "training.snapshots=0", "evaluation.lengths=3"]

@@ -74,7 +74,7 @@ def plugin(here):
     """`plugin(text)`: loads a plug-in with that text, `odd.py` in the working directory."""
 
     def load(text):
-        (here / "odd.py").write_text(text)
+        write(here / "odd.py", text)
         load_plugin(Path("odd.py"))
 
     return load

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import ROOT, write
+from inline import ROOT, read, write
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
@@ -356,7 +356,7 @@ def test_nothing_in_names_and_symbols_is_executed(quiet, tmp_path, predictor):
 
 def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
     nasty = "</header><script>document.title = 'executed'</script>"
-    open_page(browser, tmp_path, rendered.read_text("utf-8").replace("</header>", nasty))
+    open_page(browser, tmp_path, read(rendered).replace("</header>", nasty))
     assert browser.run("return document.title") == "first and second"
     assert any("Content Security Policy" in line for line in browser.console())
 
@@ -391,7 +391,7 @@ def test_a_damaged_page_says_so(browser, tmp_path, rendered):
     """After two seconds, which end at once here."""
     browser.open(rendered)
     assert browser.run(f"return {SAID}") == "gone"
-    whole = rendered.read_text("utf-8")
+    whole = read(rendered)
     for name, damage in DAMAGED.items():
         page = damage(whole)
         assert page != whole, name
@@ -444,7 +444,7 @@ def test_the_page_in_the_documentation_answers(quiet):
     words = "hello attention banana level mississippi".split()
     assert quiet.run("return [...by('examples').children].map(one => one.textContent)") == words
     rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
-    answers = re.findall(rows, (docs / "lesson.md").read_text("utf-8"), re.MULTILINE)
+    answers = re.findall(rows, read(docs / "lesson.md"), re.MULTILINE)
     changes = [
         "",
         "setWeight(0, 1, 1)",

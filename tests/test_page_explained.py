@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from pages import MECHANISMS, in_pytorch, make_predictor, make_shown
-from tables import rows, slow
+from tables import rows
 from torch.nn.functional import softplus
 
 from seq2attn.data.vocabulary import SOS
@@ -42,37 +42,29 @@ def numbers(label):
     return list(map(float, label.partition(" numbers, ")[2].removesuffix(" …").split(", ")))
 
 
-def write(folder, **pages):
-    """Their files, by name."""
-    for name, shown in pages.items():
-        (folder / f"{name}.html").write_text(render(shown), "utf-8")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def pages(traced_once, tmp_path_factory):
-    """A folder of pages of a model with attention, of one without, and of both."""
+    """A folder of pages of a model with attention, of one without, of both, and of more scores and
+    histories.
+    """
     shown = {name: make_shown(name) for name in ("scaled", "none")}
     for one in shown.values():
         one.predictor.task.max_length = 8
     scaled, none = shown.values()
     by_hand = [scaled, make_shown("pointer")]
+    more = [make_shown(words) for words in (GENERAL, COSINE)]
     folder = tmp_path_factory.mktemp("pages")
-    return write(folder, scaled=[scaled], none=[none], both=[scaled, none], by_hand=by_hand)
-
-
-@pytest.fixture(scope="module")
-def more_pages(pages):
-    """A page of two more scores and histories."""
-    return write(pages, more=[make_shown(words) for words in (GENERAL, COSINE)])
+    files = {"scaled": [scaled], "none": [none], "both": [scaled, none]}
+    for name, shown in {**files, "by_hand": by_hand, "more": more}.items():
+        (folder / f"{name}.html").write_text(render(shown), "utf-8")
+    return folder
 
 
 @pytest.fixture
-def show(quiet, request):
+def show(quiet, pages):
     """Show one of the pages in a window: a function that runs a script in it."""
 
     def opened(name="scaled", width=1440, height=900, fragment=""):
-        pages = request.getfixturevalue("more_pages" if name == "more" else "pages")
         quiet.resize(width, height)
         quiet.show(pages / f"{name}.html", fragment)
         return lambda script: quiet.run(HELPERS + script)
@@ -86,15 +78,16 @@ TEXT = "cabd"
 
 
 @pytest.fixture
-def read(show, request):
-    """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
-    # "more" for tests that have the mark themselves, beside that of this file
-    run = show("more" if any(one.name == "slow" for one in request.node.own_markers) else "by_hand")
-    run(f"type_({TEXT!r})")
+def read(show):
+    """`read(page, view, step)`: what the rows of the parts say, and the names of their vectors."""
     vectors = "views[k].rows[part].querySelectorAll('canvas')"
     said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
     rows = f"['query', 'score', 'softmax', 'weight', 'states', 'context'].map(part => {said})"
-    return lambda view, step=0: run(f"choose({step}, 1); const k = {view}; return {rows}")
+
+    def read_page(page, view, step=0):
+        return show(page)(f"type_({TEXT!r}); choose({step}, 1); const k = {view}; return {rows}")
+
+    return read_page
 
 
 def encoded(words):
@@ -136,7 +129,7 @@ def test_a_scaled_score_down_to_the_context(read):
     _, s, h = encoded("scaled.yaml")
     keys = h / 12**0.5
     scores = keys @ s
-    said = read(0)
+    said = read("by_hand", 0)
     (_, query), (score, _), _, _, (_, states), (context, mean) = said
     assert "h₂ / 3.464" in score[3]
     formula = "s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = "
@@ -147,13 +140,12 @@ def test_a_scaled_score_down_to_the_context(read):
         assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.slow
 @torch.no_grad()
 def test_a_score_by_a_linear_map_and_a_move_by_key(read):
     attention, s, h = encoded(GENERAL)
     keys = h @ attention.score.map.weight.T
     scores = keys @ s
-    said = read(0)
+    said = read("more", 0)
     _, (score, _), _, (weight, _), *_ = said
     assert "learned linear map" in score[2]
     assert_score(said, "s W h: e₂ = s · (map h₂)", keys[1], scores[1], scores[1])
@@ -173,7 +165,7 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     distance = torch.arange(4) - centre
     near = distance.abs() <= 2
     factor = torch.exp(-2 * (distance / 2) ** 2)
-    said = read(1)
+    said = read("by_hand", 1)
     _, (score, _), (softmax, _), (weight, _), *_ = said
     assert "perceptron" in score[2]
     formula = "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)"
@@ -191,20 +183,19 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     assert float(result) == about((shares * factor)[1].item())
 
 
-@pytest.mark.slow
 @torch.no_grad()
 def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     attention, s, h = encoded(COSINE)
     keys = h / h.norm(dim=1, keepdim=True)
     cosines = keys @ s / s.norm()
     scores = cosines * attention.score.log_strength.exp()
-    said = read(1)
+    said = read("more", 1)
     _, (score, _), _, (weight, _), *_ = said
     assert "cosine of the angle, with a learned scale. coverage: the sum of all past" in score[2]
     formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
     assert_score(said, formula, keys[1], cosines[1], scores[1])
     assert result_of(weight[1]) == about(assert_share(said, scores.exp())[1].item())
-    _, (later, _), *_ = read(1, step=1)
+    _, (later, _), *_ = read("more", 1, step=1)
     term = rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):"
     slope, past = re.search(term, " ".join(later)).groups()
     assert float(slope) == about(attention.history.map.weight.item())
@@ -269,7 +260,6 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
     assert run(f"{take} return [state.text, document.activeElement.id]") == ["cab", "text"]
 
 
-@pytest.mark.slow
 def test_the_first_screen_has_map_step_and_likeliest(show):
     for width, height in SCREENS:
         run = show("scaled", width, height)
@@ -343,7 +333,6 @@ STYLED = """
 """
 
 
-@pytest.mark.slow
 def test_colour_is_never_the_only_sign(show):
     """Each state also has a letter, a mark, a line or a weight of its own."""
     run = show("both", fragment="write=0,5&force=0,1,0.8&ban=2")
@@ -374,7 +363,6 @@ def test_colour_is_never_the_only_sign(show):
     assert up == [True, False]  # negative numbers hang below the middle
 
 
-@pytest.mark.slow
 def test_the_tour_hides_nothing_that_it_speaks_of(show):
     for width, height in SCREENS:
         run = show("scaled", width, height)
@@ -398,7 +386,6 @@ def test_the_tour_hides_nothing_that_it_speaks_of(show):
             )
 
 
-@pytest.mark.slow
 def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_pauses(show):
     run = show()
     played = run("""
@@ -435,7 +422,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
 
 
 @pytest.mark.parametrize("name, stops, second", [
-    slow("scaled", 9, "Step after step"),
+    ("scaled", 9, "Step after step"),
     ("none", 1, "Longer than in training"),
 ])  # fmt: skip
 def test_the_tour_asks_acts_and_tells(show, name, stops, second):

@@ -1,17 +1,16 @@
 """The page on which score is better has the figures of a study, and no guess sees them before."""
 
 import itertools
-import json
 import math
 import re
 import runpy
 import statistics
 
 import pytest
-from inline import ROOT
+from inline import ROOT, read_json
 
 SITE = ROOT / "docs/site"
-STUDY = json.loads((ROOT / "docs/studies/scores.json").read_text("utf-8"))
+STUDY = read_json(ROOT / "docs/studies/scores.json")
 SEEN = "one => one.checkVisibility({visibilityProperty: true})"
 
 
@@ -22,17 +21,11 @@ def by_seed(families, kind):
 
 
 def wilson(share, sign):
-    """An end of the 95 % interval of a share of 100 strings: where it is 1.96 deviations of the
-    true share p away from p, by bisection.
+    """An end of the 95 % interval of a share p of 100 strings (Wilson 1927): a root of the equation
+    (x - p)^2 = z x (1 - x).
     """
-    inside, outside = share, (1 + sign) / 2
-    for _ in range(60):
-        p = (inside + outside) / 2
-        if abs(share - p) <= 1.959964 * math.sqrt(p * (1 - p) / 100):
-            inside = p
-        else:
-            outside = p
-    return inside
+    z = 1.959964**2 / 100
+    return (share + z / 2 + sign * math.sqrt(z * share * (1 - share) + z**2 / 4)) / (1 + z)
 
 
 def best_by_hand(values):

@@ -7,6 +7,7 @@ import math
 import re
 
 import pytest
+import torch
 from inline import ROOT
 from tables import rows, table
 
@@ -34,8 +35,7 @@ def opened(quiet):
 
 
 def shares(numbers):
-    powers = [math.exp(number - max(numbers)) for number in numbers]
-    return [power / sum(powers) for power in powers]
+    return torch.tensor(numbers).softmax(0).tolist()
 
 
 def press(stop, guess=0):
@@ -239,18 +239,12 @@ def test_what_attention_is_moved_to_is_written(opened):
 def test_three_scores_of_one_query_by_hand(opened):
     """What CSS shows after each change and guess, against sums on paper."""
     run = opened("formulas")
-    query, keys = (0, -2, 1), [(3, -2, 2), (-1, -1, 1), (1, 1, 1), (0, -1, 3)]
-    swapped = [(b, a, c) for a, b, c in keys]
-
-    def dot(s, h):
-        return sum(a * b for a, b in zip(s, h, strict=True))
-
-    def additive(s, h):
-        return sum(2 * math.tanh(a + b) for a, b in zip(s, h, strict=True))
-
+    query = torch.tensor([0.0, -2, 1])
+    keys = torch.tensor([[3.0, -2, 2], [-1, -1, 1], [1, 1, 1], [0, -1, 3]])
+    swapped = keys[:, [1, 0, 2]]
     by_hand = {  # the query, the keys of the first way, and those of the others
         "none": (query, keys, keys),
-        "long": ([3 * a for a in query], keys, keys),
+        "long": (3 * query, keys, keys),
         "order": (query, swapped, swapped),
         "learned": (query, swapped, keys),
     }
@@ -258,13 +252,13 @@ def test_three_scores_of_one_query_by_hand(opened):
     cells = f"[...document.querySelectorAll('td:nth-child(4)')].filter({seen})"
     read = f"return {cells}.map(one => Number(one.textContent))"
     for change, (s, first, others) in by_hand.items():
-        ways = ((dot, first), (dot, others), (additive, others))
+        scores = (first @ s, others @ s, 2 * torch.tanh(s + others).sum(1))
         covered = run(f"document.getElementById('{change}').click(); {read}")
         if change != "none":
             assert covered == []
             run(f"document.querySelector('[name={change}]').click()")
-        weights = [one for score, hs in ways for one in shares([score(s, h) for h in hs])]
-        assert run(read) == pytest.approx(weights, abs=0.0051)
+        weights = torch.cat([one.softmax(0) for one in scores])
+        assert run(read) == pytest.approx(weights.tolist(), abs=0.0051)
 
 
 def test_hard_monotonic_attention_moves_to_the_right(opened):

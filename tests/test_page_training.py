@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from inline import call_main
+from inline import call_main, read
 from pages import CONFIGS
 
 FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
@@ -15,7 +15,7 @@ SMALL = [*FEW, "model.embedding=4", "task.max_length=3"]
 def small(tmp_path_factory, traced_once):
     """A race, as the command writes it, of two models that differ in their warm-up."""
     folder = tmp_path_factory.mktemp("training")
-    scaled = (CONFIGS / "scaled.yaml").read_text()
+    scaled = read(CONFIGS / "scaled.yaml")
     for name, warmup in (("scaled", 2), ("slow", 9)):
         (folder / f"{name}.yaml").write_text(scaled.replace("warmup: 100", f"warmup: {warmup}"))
     file = folder / "page.html"

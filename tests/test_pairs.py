@@ -3,18 +3,18 @@
 import hashlib
 import json
 import os
+import re
 from dataclasses import replace
 
 import torch
 from inline import write
-from models import assert_close, make_config
+from models import CPU, assert_close, make_config
 from refusal import refusal, refused
 from tables import table
 from test_attention_changes import changed
 from test_tasks import drawn
 
 from seq2attn.build import build_model
-from seq2attn.data import pairs
 from seq2attn.data.format import Format
 from seq2attn.data.pairs import load_pairs
 from seq2attn.data.tasks.pairs import Pairs
@@ -150,14 +150,8 @@ def test_texts_are_normalised(tmp_path):
     assert read["nfc"] == ["é", "é", "한"]
     assert read["nfd"] == ["é", "é", "한"], "the vocabulary takes them apart"
     task = make(tmp_path, "é\té\n한\ty\n", "é\té\n", normalise="nfd", target_separator="")
-    assert task.source_vocabulary.symbols == (
-        "e",
-        "\u0301",
-        "\u1112",
-        "\u1161",
-        "\u11ab",
-    )  # h, a, n
-    assert task.target_vocabulary.symbols == ("e", "y", "\u0301")
+    assert task.source_vocabulary.symbols == tuple("e\u0301\u1112\u1161\u11ab")  # h, a, n
+    assert task.target_vocabulary.symbols == tuple("ey\u0301")
 
 
 @table(
@@ -211,9 +205,9 @@ def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_
         with refused(says):
             load_pairs(tmp_path / name, Format())
     file = written(tmp_path / "a.tsv", "ab\tx\n")
-    monkeypatch.setattr(pairs, "MAX_BYTES", 5)
+    monkeypatch.setattr("seq2attn.data.pairs.MAX_BYTES", 5)
     assert len(load_pairs(file, Format()).pairs) == 1
-    monkeypatch.setattr(pairs, "MAX_BYTES", 4)
+    monkeypatch.setattr("seq2attn.data.pairs.MAX_BYTES", 4)
     with refused("larger than 4 bytes"):
         load_pairs(file, Format())
 
@@ -223,8 +217,8 @@ def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_
 
 def test_vocabularies_and_lengths_are_those_of_the_training_file(tmp_path):
     task = make(tmp_path)
-    assert task.source_vocabulary.symbols == ("a", "b", "c")
-    assert task.target_vocabulary.symbols == ("x", "y", "z")
+    assert task.source_vocabulary.symbols == tuple("abc")
+    assert task.target_vocabulary.symbols == tuple("xyz")
     assert task.min_length == 1
     assert task.max_length == 3
     assert [task.target_length(length) for length in (1, 3, 4, 6)] == [3, 3, 4, 6]
@@ -259,30 +253,38 @@ def test_examples_are_pairs_of_the_training_file(tmp_path):
         task.examples(torch.Generator(), 1, length=7)
 
 
-def test_notes_say_what_spoils_a_training(tmp_path):
-    def notes(*files, **options):
-        return " | ".join(make(tmp_path, *files, **options).notes)
+@table(
+    "train, dev, says",
+    r"""
+"ab\tx y\ncab\tz x y\nb\ty\n" | "ba\ty x\n" | []
+"a\tx\nb\ty\n" | "b\ty\na\ty\n" | ["warning: 1 of 2 dev pairs are also in the training file"]
+"word\tipa\na\tx\n" | "b\tx\n"
+  | ["line 1, 'word' -> 'ipa', is read as a pair, not as a header; add --set task.header=true"]
+"mot\tapi\na\tx\n" | "mot\tapi\na\ty\n"
+  | ["1 of 2 dev pairs are also in the training file, as 'mot' -> 'api'"]
+"ab\t\"x y\"\n" | "a\t\"x\"\n" | ["warning: 1 of 1 targets are in quotation marks"]
+"ab\tx y\nab(2)\tx # old\n(3)\tx\nb\ty\n" | "a\tx\n"
+  | ["1 of 4 sources count right answers, as 'ab(2)'; add --set task.variants=true",
+  "1 of 4 targets end in a comment, as 'x # old'; add --set 'task.comment=\"#\"'"]
+"ab\tx y\nb\tx, y\n" | "a\tx\n"
+  | ["note: 1 of 2 targets contain ', ', perhaps between answers (task.target_alternatives)"]
+"ab\tx # y\nb\ty x # x\n" | "a\tx\n" | []  # a hash is a symbol between words
+"ab\tx\nb\ty\n" | "bé\tx\na\tq y\nb\tq\n"
+  | ["1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)",
+  "2 of 3 dev targets have symbols that the training file lacks: 'q'"]
+""",
+    "train dev says",
+)
+def test_notes_say_what_spoils_a_training(tmp_path, train, dev, says):
+    notes = make(tmp_path, train, dev).notes
+    assert bool(notes) == bool(says)
+    assert all(one in " | ".join(notes) for one in says)
 
-    assert notes() == ""
-    assert "warning: 1 of 2 dev pairs are also in the training file" in notes(TRAIN, "b\ty\na\tx\n")
-    header = "warning: line 1, 'word' -> 'ipa', is read as a pair, not as a header; add --set "
-    assert f"{header}task.header=true" in notes(f"word\tipa\n{TRAIN}")
-    shared = "warning: 1 of 2 dev pairs are also in the training file, as 'mot' -> 'api'"
-    assert shared in notes(f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n")
-    assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
-    assert "warning: 1 of 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
-    raw = notes("ab\tx y\nab(2)\tx # old\n(3)\tx\nb\ty\n", "a\tx\n")
-    assert "1 of 4 sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
-    assert "1 of 4 targets end in a comment, as 'x # old'; add --set 'task.comment=\"#\"'" in raw
-    several = (
-        "note: 1 of 2 targets contain ', ', perhaps between answers (task.target_alternatives)"
-    )
-    assert several in notes("ab\tx y\nb\tx, y\n", "a\tx\n")
-    assert "end in a comment" not in notes("ab\tx # old\n", "a\tx\n", comment="//"), "it is set"
-    assert notes("ab\tx # y\nb\ty x # x\n", "a\tx\n") == "", "# is a symbol between words"
-    unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
-    assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
-    assert "2 of 3 dev targets have symbols that the training file lacks: 'q'" in unseen
+
+def test_no_note_advises_what_is_set(tmp_path):
+    assert not make(tmp_path, f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True).notes
+    commented = make(tmp_path, "ab\tx # old\n", "a\tx\n", comment="//")
+    assert "end in a comment" not in " ".join(commented.notes)
 
 
 NUMBERED = [(f"{first}{second}", f"{second}{first}x") for first in "abcd" for second in "efgh"]
@@ -320,25 +322,29 @@ def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
     assert "separator" not in notes(words, words[:1], " "), "words of few kinds are symbols, too"
 
 
-def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
+def pointer_of(task):
+    """A pointer in which g is 1/2, and softmax and attention are uniform."""
     config = make_config("model.decoder=pointer model.attention.score=general")
-    task = make(tmp_path, train="ab\tb x\n")
-    cpu = torch.device("cpu")  # the source has a and b, the target b and x
+    model = build_model(config, task)
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    return model
+
+
+def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
+    task = make(tmp_path, train="ab\tb x\n")  # the source has a and b, the target b and x
     source = torch.tensor([task.source_vocabulary.encode("abé")])
     lengths = torch.tensor([3])
     for vocabulary in (Vocabulary("bx"), task.target_vocabulary):
         task.target_vocabulary = vocabulary
-        model = build_model(config, task)
-        for parameter in model.parameters():
-            parameter.data.zero_()  # so that g is 1/2, and softmax and attention are uniform
+        model = pointer_of(task)
         memory, state = model.encode(source, lengths)
         found = model.step(torch.tensor([SOS]), state, memory)[0].logits.exp().squeeze()
         copied = {"b": 1 / 6, "<unk>": 1 / 3} if vocabulary.unknown else {"b": 1 / 6}
-        size = len(vocabulary)
-        rest = (1 - sum(copied.values())) / size
-        expected = [copied.get(vocabulary.tokens[index], 0) + rest for index in range(size)]
+        rest = (1 - sum(copied.values())) / len(vocabulary)
+        expected = [copied.get(token, 0) + rest for token in vocabulary.tokens]
         assert_close(found, torch.tensor(expected))
-    searching = Predictor(Ensemble([model, model]), task, False, cpu, BeamSearch(2))
+    searching = Predictor(Ensemble([model, model]), task, False, CPU, BeamSearch(2))
     (one,) = searching.predict(["abé"])
     assert one.output.startswith("a a")
     assert one.weights is None
@@ -351,24 +357,21 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert set(answer.answer.split()) == {"é"}
     model.decoder.output.bias.data[UNK] = 50.0
     model.decoder.generate.bias.data[0] = 50.0  # `<unk>` has almost all probability
-    sources = ["é", "b", "ab", "bb"]
     for pointer in (greedy, searching):
-        written = [set(one.output.split()) for one in pointer.predict(sources)]
-        assert written[0] == {"é"}
-        assert written[2] == {"a"}
-        assert not any("<unk>" in symbols for symbols in written)
+        first, *others = (
+            set(one.output.split()) for one in pointer.predict(["é", "ab", "b", "bb"])
+        )
+        assert (first, others[0]) == ({"é"}, {"a"})
+        assert "<unk>" not in set().union(*others)
 
 
 def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_path):
-    config = make_config("model.decoder=pointer model.attention.score=general")
     task = make(tmp_path, train="dab\tb <unk>\nb\tb <eos>\n")
     assert task.target_vocabulary.tokens[2:] == ("<eos>", "<unk>", "<eos>", "<unk>", "b")
-    model = build_model(config, task)
-    for parameter in model.parameters():
-        parameter.data.zero_()
+    model = pointer_of(task)
     model.decoder.output.bias.data[5] = 50.0  # the file's `<unk>`
     model.decoder.generate.bias.data[0] = 50.0
-    predictor = Predictor(model, task, False, torch.device("cpu"))
+    predictor = Predictor(model, task, False, CPU)
     (one,) = predictor.predict(["dab"])
     assert set(one.output.split()) == {"<unk>"}
     assert set(one.output_ids) == {5}
@@ -380,11 +383,6 @@ def test_inspect_shows_all_of_many_symbols(cli):
     symbols = [chr(0x4E00 + index) for index in range(300)]
     write("many.tsv", "".join(f"{symbol}\t{symbol}\n" for symbol in symbols))
     write("many.yaml", "task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
-    shown = [
-        line
-        for line in cli("inspect many.yaml").out.splitlines()
-        if line.startswith(("# source:", "# target:"))
-    ]
-    assert len(shown) == 2
-    assert all(line.count('"') == 2 * 300 for line in shown)
+    shown = re.findall("^# (?:source|target):.*", cli("inspect many.yaml").out, re.MULTILINE)
+    assert [line.count('"') for line in shown] == [2 * 300] * 2
     assert len(cli("inspect many.yaml --json").json["task"]["source"]) == 300

@@ -1,14 +1,13 @@
 """`eval` and `predict` for a run on pairs of strings from files."""
 
 import contextlib
-import json
 import re
 import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
-from inline import read, write
+from inline import read, read_json, write
 from measured import value_of
 from tables import table
 
@@ -87,7 +86,7 @@ def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run, blank_figure
     assert record["data"]["pairs"] == record["rows"][0]["samples"] == 3
     assert {one["source"] for one in record["answers"]} == {"bb", "aa", "ab"}
     (kept,) = run.joinpath("evaluations").glob("best-*.json")
-    assert json.loads(kept.read_text()) == record
+    assert read_json(kept) == record
     cli("plot accuracy words --plot accuracy.png").check()
     for line, name in (("words", "words"), ("words more --ensemble", "words + more")):
         beamed = cli(f"eval {line} --data dev.tsv --beam 3 --json").json

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from inline import read
+from inline import read, write
 from outcomes import StopAt, metrics, same_tensors
 from tables import rows, slow, table
 
@@ -48,9 +48,9 @@ def work(tmp_path, monkeypatch):
     """my.yaml, and data/ with 18 words to train on and 5 to measure on."""
     (tmp_path / "data").mkdir()
     words = list(map("".join, itertools.product("ab", LETTERS, ("", "cd"))))[:18]
-    (tmp_path / "data/train.tsv").write_text(lines(words))
-    (tmp_path / "data/dev.tsv").write_text(lines("a eb dab cabd abcde".split()))
-    (tmp_path / "my.yaml").write_text(CONFIG)
+    write(tmp_path / "data/train.tsv", lines(words))
+    write(tmp_path / "data/dev.tsv", lines("a eb dab cabd abcde".split()))
+    write(tmp_path / "my.yaml", CONFIG)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -67,7 +67,7 @@ def stopped_run(work, at=1, overrides=(WHOLE,), name="mine"):
 
 
 def test_train_predict_and_inspect(work, cli):
-    (work / "my.yaml").write_text(CONFIG.replace("snapshots: 0", "snapshots: 1"))
+    write(work / "my.yaml", CONFIG.replace("snapshots: 0", "snapshots: 1"))
     done = cli("train --config my.yaml").check()
     assert done.out == "runs/my-001\n"
     assert "training runs/my-001 on cpu from epoch 0" in done.err
@@ -242,7 +242,7 @@ class Fixed:
 
 
 @pytest.fixture
-def results(monkeypatch):
+def results(work, monkeypatch):
     """`results((wer, loss), ...)`: what the evaluations of the dev set give in turn."""
     return lambda *pairs: monkeypatch.setattr(loop, "evaluate_pairs", Fixed(*pairs))
 
@@ -256,7 +256,7 @@ loss | 5
 """,
     "step",
 )
-def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(work, results, select, step):
+def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(results, select, step):
     equal = [(0.4, loss, 0.8) for loss in (2.0, 1.9, 3.0)]  # in WER and SER: the loss decides
     results((0.5, 1.0, 0.1), *equal, (0.5, 0.9, 0.2))
     overrides = ["training.epochs=5", f"training.select={select}", "training.target=0.9"]
@@ -289,7 +289,7 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
     assert "is finished: epoch 4 of 9" in cli("train --resume my-001").check().err
 
 
-def test_a_target_is_for_the_dev_set(work, results):
+def test_a_target_is_for_the_dev_set(results):
     results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
     config = load_config("my.yaml", ["training.epochs=9", "training.target=0.8", WHOLE])
     assert config.training.evaluate_every == 1  # in epochs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import ROOT, read_json, write
+from inline import ROOT, read, read_json, write
 from tables import slow, table
 
 import seq2attn
@@ -18,10 +18,10 @@ from seq2attn.parts import EXTENSIBLE, HISTORIES, SCORES
 from seq2attn.plugins import load_plugin, load_plugins
 
 pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
-PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
+PAGE = read(ROOT / "docs/plugins.md")
 FOLDER = ROOT / "examples/plugins"
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
-FILES |= {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))}
+FILES |= {path.name: read(path) for path in sorted(FOLDER.glob("*.py"))}
 SETTING_OF = dict(re.findall(r"^\|.*plugins/(\w+\.py)\).*\| `(.*)` \|$", PAGE, re.MULTILINE))
 COMMANDS = re.findall(
     r"^    seq2attn train (.*--plugin \w+\.py.*)$", PAGE, re.MULTILINE
@@ -219,8 +219,8 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
 
 def test_parts_may_be_in_a_module_that_the_file_imports(tmp_path, monkeypatch, own_scores):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_own_scores.py").write_text(SCORE)
-    (tmp_path / "all.py").write_text("import my_own_scores\n")
+    write(tmp_path / "my_own_scores.py", SCORE)
+    write(tmp_path / "all.py", "import my_own_scores\n")
     assert [cls.__name__ for cls in load_plugin(tmp_path / "all.py")] == ["Mine"]
     assert load_plugin(tmp_path / "all.py") == []  # as by a second call of `train`
     monkeypatch.delitem(sys.modules, "my_own_scores")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from hostile import HOSTILE, RIGHT, hand_in
-from inline import write
+from inline import read, write
 from tables import table
 
 from seq2attn.doctor import processes
@@ -81,7 +81,7 @@ PROJECT = {
 def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
     for name, text in PROJECT.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        write(tmp_path / name, text)
     done = cli("check --attention decoder/code/models/decoder.py:attend --json")
     assert done.json[0]["status"] == "examined", done.json
 
@@ -119,9 +119,9 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     folder = tmp_path / "handed-in"
     folder.mkdir()
     right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
-    (folder / "anna.py").write_text(right)
+    write(folder / "anna.py", right)
     (folder / "ben").mkdir()
-    (folder / "ben" / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
+    write(folder / "ben" / "ben.py", RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
     cells = [{"cell_type": "markdown", "source": "# me"}]
     for text in (
         "%%bash\necho a b",
@@ -131,9 +131,9 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
         right.replace("** 0.5", "** HALF ** ONE"),
     ):
         cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
-    (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))
-    (folder / "carl.py").write_text("print('mine')\n" + right)
-    (folder / "note.txt").write_text("what I did")
+    write(folder / "carl.ipynb", json.dumps({"cells": cells}))
+    write(folder / "carl.py", "print('mine')\n" + right)
+    write(folder / "note.txt", "what I did")
     expect = ["--expect", "scaled=scaled", "--expect", "cosine=dot(s, h) / (norm(s) * norm(h))"]
     words = ["check", "--attention", "handed-in:scaled,cosine", "--feedback", "texts", *expect]
     graded = cli("", *words)
@@ -141,12 +141,12 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     texts = tmp_path / "texts"
     written = {f"{path.relative_to(texts)}" for path in texts.rglob("*.txt")}
     assert written == {"anna.py.txt", "ben/ben.py.txt", "carl.ipynb.txt", "carl.py.txt"}
-    text = (texts / "ben" / "ben.py.txt").read_text()
+    text = read(texts / "ben" / "ben.py.txt")
     assert "it is 1.732 times the expected score" in text
     better = "scores = scores.masked_fill(~valid, -torch.inf)"
     assert f"line 12: write {better}; there is scores.masked_fill" in text
     assert text.count("It was called as follows.") == 2
-    text = (texts / "anna.py.txt").read_text()
+    text = read(texts / "anna.py.txt")
     assert text.startswith("scaled: passed\ncare: empty-row: ")
     done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)

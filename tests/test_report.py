@@ -3,14 +3,13 @@ looks in a browser.
 """
 
 import html
-import json
 import re
 import shutil
 from dataclasses import asdict
 
 import measured
 import pytest
-from inline import read
+from inline import change_json, read, write, write_lines
 from tables import slow
 from test_comparison_results import finish
 
@@ -64,16 +63,14 @@ def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
     lines[3]["loss"] = float("nan")
     results = [*length(1, 1.0), *length(2, 0.25), *length(3, 0.0, trained=False)]
     lines.append({"step": 20, "evaluation": results if attends else length(1, 1.0, attends=False)})
-    run.metrics_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_lines(run.metrics_file, lines)
     if attends:
         snapshots = []
         for step in (10, 20):
             maps = [one_map("ab", "ba", 0.5 + step / 100), one_map(f"</{name[0]}>", "x", 0.25)]
             snapshots.append({"step": step, "maps": [one.to_json() for one in maps]})
-        run.attention_file.write_text("".join(f"{json.dumps(one)}\n" for one in snapshots))
-    run.status_file.write_text(
-        json.dumps({"state": "finished", "step": 20, "exact_match_worst": 0.25})
-    )
+        write_lines(run.attention_file, snapshots)
+    write_json(run.status_file, {"state": "finished", "step": 20, "exact_match_worst": 0.25})
     return run
 
 
@@ -104,7 +101,7 @@ def weights(text):
 
 
 def test_the_report_of_two_runs(two_runs, blank_figures):
-    two_runs[1].status_file.write_text(json.dumps({"state": "finished", "step": 20, "wer": 0.125}))
+    change_json(two_runs[1].status_file, wer=0.125)
     title, sections = report_of_runs(two_runs)
     assert title == "Report: one, two"
     header, first, second = cells(sections["Summary"])
@@ -165,7 +162,7 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(
     ]
     for number, changes in enumerate(evaluations):
         saved = {**record, **changes, "created": f"2030-01-0{number + 1}T12:00:00+00:00"}
-        (run.evaluations / f"{saved['checkpoint']}-00{number}.json").write_text(json.dumps(saved))
+        write_json(run.evaluations / f"{saved['checkpoint']}-00{number}.json", saved)
     (run.evaluations / "best-004.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
     assert "one: eval of best" in sections["Accuracy by string length"]
@@ -191,8 +188,8 @@ def made(tmp_path_factory):
     up.
     """
     folder = tmp_path_factory.mktemp("comparison")
-    (folder / "base.yaml").write_text(BASE)
-    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    write(folder / "base.yaml", BASE)
+    write(folder / "experiment.yaml", EXPERIMENT)
     plan = make_plan(compose_experiment(folder / "experiment.yaml"), folder / "runs")
     for trial in plan.trials:
         run = finish(folder / "runs", trial)
@@ -204,7 +201,7 @@ def made(tmp_path_factory):
                 one_map("ab", "ba", trial.config.seed / 4).to_json(),
                 one_map("xyz", "z", 0.25).to_json(),
             ]
-            run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
+            write_lines(run.attention_file, [{"step": 10, "maps": maps}])
     save_plan(plan, folder / "runs")
     return folder
 
@@ -254,10 +251,8 @@ def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
     quiet, two_runs, tmp_path, count
 ):
     path = tmp_path / "page.html"
-    path.write_text(
-        render(f"report {NASTY}", report_of_runs(two_runs[:count])[1]), encoding="utf-8"
-    )
-    text = path.read_text()
+    write(path, render(f"report {NASTY}", report_of_runs(two_runs[:count])[1]))
+    text = read(path)
     assert "<script" not in text
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", text.replace(html.escape(NASTY), ""))
     for width in (390, 1400):

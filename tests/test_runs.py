@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 import yaml
-from inline import read_json
+from inline import change_json, read_json, write
 from models import make_config
 from refusal import refusal, refused
 from tables import table
@@ -121,8 +121,8 @@ def test_the_newest_run_is_the_last_created_that_has_a_checkpoint(tmp_path):
 def test_only_runs_are_listed(tmp_path):
     make(tmp_path, "run")
     (tmp_path / "folder").mkdir()
-    (tmp_path / "config.yaml").write_text("")
-    (tmp_path / "file").write_text("")
+    write(tmp_path / "config.yaml", "")
+    write(tmp_path / "file", "")
     assert names(all_runs(tmp_path)) == ["run"]
     assert list(all_runs(tmp_path / "missing")) == []
 
@@ -176,7 +176,7 @@ def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
     monkeypatch.setattr(
         metadata, "version", lambda name: "0.1.1" if name == "seq2attn" else version(name)
     )
-    file.write_text(json.dumps({**record, "versions": {"seq2attn": "0.1.0"}}))
+    change_json(file, versions={"seq2attn": "0.1.0"})
     assert cli("predict ab").code == cli("train --resume tiny").code == 0
     damaged = {**record, "format": 2, "threads": "many"}  # another format may have other types
     unknown = {name: value for name, value in record.items() if name != "format"}

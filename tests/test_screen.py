@@ -15,7 +15,7 @@ import threading
 import traceback
 
 import pytest
-from inline import Terminal, call_main, exit_code
+from inline import Terminal, call_main, change_json, exit_code, read_json, write
 from rich.text import Text
 from tables import slow
 
@@ -108,27 +108,23 @@ def hostile(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("hostile")
     with contextlib.chdir(folder):
-        (folder / "pairs.tsv").write_text("".join(f"a{symbol}\t{symbol}b\n" for symbol in SYMBOLS))
+        write(folder / "pairs.tsv", "".join(f"a{symbol}\t{symbol}b\n" for symbol in SYMBOLS))
         pairs = [f"--set=task.{part}={folder / 'pairs.tsv'}" for part in ("train", "dev")]
         assert [
             call_main("train", *chosen, *SMALL).code for chosen in (STRINGS, PAIRS + pairs)
         ] == [0, 0]
     for path in (folder / "runs/h/status.json", folder / "runs/h/environment.json"):
-        values = json.loads(path.read_text())
+        values = read_json(path)
         texts = {
             name: FORGED
             for name in "state task score device platform commit".split()
             if name in values
         }
-        path.write_text(
-            json.dumps(
-                values | texts | {"experiment": FORGED, "plugins": [FORGED], "command": [FORGED]}
-            )
-        )
+        change_json(path, **texts, experiment=FORGED, plugins=[FORGED], command=[FORGED])
     shutil.copytree(folder / "runs/p", folder / f"runs/x{FORGED}")
-    (folder / f"own{FORGED}.py").write_text(f"{PLUGIN}seq2attn.register({FORGED!r})(Own)\n")
-    (folder / "broken.py").write_text(f"{PLUGIN}raise ValueError({FORGED!r})\n")
-    (folder / f"{FORGED}.yaml").write_text(json.dumps({FORGED: FORGED, "task": {"name": FORGED}}))
+    write(folder / f"own{FORGED}.py", f"{PLUGIN}seq2attn.register({FORGED!r})(Own)\n")
+    write(folder / "broken.py", f"{PLUGIN}raise ValueError({FORGED!r})\n")
+    write(folder / f"{FORGED}.yaml", json.dumps({FORGED: FORGED, "task": {"name": FORGED}}))
     return folder
 
 

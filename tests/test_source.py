@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from inline import ROOT
+from inline import ROOT, read, write
 
 from seq2attn.pages.page import CONTROLS, ENGINE, VIEW, script
 
@@ -23,7 +23,7 @@ RULES = ["noUndeclaredVariables", "noUnusedVariables", "noUnusedFunctionParamete
 
 def a_line(files):
     """Words, numbers and signs on a line that has code."""
-    code = "".join(path.read_text("utf-8") for path in files)
+    code = "".join(read(path) for path in files)
     bare = re.sub(r"/\*.*?\*/|//[^\n]*", "", code, flags=re.DOTALL)
     lines = list(filter(str.strip, bare.split("\n")))
     return len(re.findall(r"\w+|[^\w\s]", bare)) / len(lines)
@@ -32,7 +32,7 @@ def a_line(files):
 def test_no_line_is_longer_than_100():
     long = []
     for path in [*PAGES, *C]:
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        for number, line in enumerate(read(path).splitlines(), start=1):
             if len(line) > 100:
                 long.append(f"{path.name}:{number}")
     assert long == []
@@ -57,13 +57,13 @@ def biome():
 def test_functions_are_short_and_no_name_is_unknown_twice_there_or_never_used(tmp_path):
     """Of all scripts together, which share one scope."""
     whole = script("engine", ENGINE) + script("view", VIEW) + script("controls", CONTROLS)
-    (tmp_path / "page.js").write_text(whole, "utf-8")
+    write(tmp_path / "page.js", whole)
     rules = {"recommended": False, "correctness": dict.fromkeys(RULES, "error")}
     rules["suspicious"] = {"noRedeclare": "error"}
     rules["complexity"] = {
         name: {"level": "error", "options": limit} for name, limit in SHORT.items()
     }
-    (tmp_path / "biome.json").write_text(json.dumps({"linter": {"rules": rules}}))
+    write(tmp_path / "biome.json", json.dumps({"linter": {"rules": rules}}))
     words = "lint --colors=off --reporter=json --max-diagnostics=none page.js".split()
     done = subprocess.run(
         [biome(), *words], cwd=tmp_path, capture_output=True, text=True, check=False

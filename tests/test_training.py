@@ -3,6 +3,7 @@ import os
 import random
 import shutil
 import signal
+from unittest import mock
 
 import measured
 import pytest
@@ -106,8 +107,7 @@ def step_of(run, which):
 @pytest.fixture(autouse=True, scope="module")
 def formulas_alone():
     """Nothing is proven; `test_changes` and the fault tests train with the kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seq2attn.training.step.faster_form", lambda model: None)
+    with mock.patch("seq2attn.training.step.faster_form", return_value=None):
         yield
 
 

@@ -31,6 +31,8 @@ def test_specials_come_first_then_the_alphabet_in_order():
 {symbols: ab, unknown: true, features: [V]} | "\tV" | has no symbol, or an empty one
 {symbols: ab, unknown: true, features: [V]} | "a\tV\tV" | has a tab too many, or is not UTF-8 text
 {symbols: abc} | "x\u0303" | never saw: 'x', U+0303;  # a combining tilde
+{symbols: abc} | "\u0430" | (U+0430); its alphabet is a b c  # Cyrillic, looks like a
+{symbols: ab, unknown: true} | "b\udce9" | is not UTF-8 text  # as Python reads it
 """,
     "options text",
 )
@@ -40,14 +42,10 @@ def test_texts_that_are_not_series_of_symbols_are_refused(options, text, says):
     assert len(message) < 300
 
 
-def test_many_symbols_bytes_that_are_not_utf8_and_letters_that_look_like_others():
+def test_few_of_many_symbols_are_named():
     message = refusal(Vocabulary("A").encode, LETTERS * 100).message
     assert "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;" in message
     assert len(message) < 300
-    said = refusal(Vocabulary("ab", unknown=True).encode, "b\udce9").message
-    assert "is not UTF-8 text" in said  # as Python reads it
-    said = refusal(Vocabulary("abc").encode, "\u0430").message  # Cyrillic, looks like a
-    assert "never saw: '\u0430' (U+0430);" in said
 
 
 def test_alphabets_are_abridged():
@@ -61,29 +59,35 @@ def test_alphabets_are_abridged():
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) in (199, 200)
 
 
-def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
-    composed, decomposed = "a\u00e3", "aa\u0303"
-    for alphabet in (composed, ["a", "a\u0303"]):
-        vocabulary = Vocabulary(alphabet)
-        assert vocabulary.symbols == ("a", "\u00e3")
-        assert vocabulary.encode(decomposed) == vocabulary.encode(composed) == [3, 4]
-    assert Vocabulary("é", unknown=True).encode("e\u0301") == [4]
+@table(
+    "options, text, ids, read",
+    r"""
+{symbols: "a\u00e3"} | "a\u00e3" | [3, 4] | "a\u00e3"
+{symbols: "a\u00e3"} | "aa\u0303" | [3, 4] | "a\u00e3"
+{symbols: [a, "a\u0303"]} | "a\u00e3" | [3, 4] | "a\u00e3"
+{symbols: [a, "a\u0303"]} | "aa\u0303" | [3, 4] | "a\u00e3"
+{symbols: é, unknown: true} | "e\u0301" | [4] | é
+{symbols: [e, "\u0301"], unknown: true, normalise: nfd} | é | [4, 5] | é
+{symbols: [a, t͡ʃ], separator: " ", unknown: true} | t͡ʃ a b | [5, 4, 3] | t͡ʃ a <unk>
+{symbols: VW, unknown: true, features: [PST, V]} | "WV\tV;PST" | [5, 4, 7, 6] | "WV\tV;PST"
+""",
+    "options text ids read",
+)  # V is a letter and a feature
+def test_symbols_are_the_same_however_they_are_written(options, text, ids, read):
+    vocabulary = Vocabulary(**options)
+    assert vocabulary.encode(text) == ids
+    assert vocabulary.decode(ids) == read
+
+
+def test_what_a_text_is_made_of_and_what_was_never_seen():
+    assert Vocabulary(["a", "a\u0303"]).symbols == ("a", "\u00e3")
     apart = Vocabulary(["e", "\u0301"], unknown=True, normalise="nfd")
-    assert apart.encode("é") == [4, 5]
-    assert apart.decode([4, 5]) == "é"
     assert apart.symbols_of("é") == ("e", "\u0301")
-
-
-def test_symbols_of_several_characters_and_features():
     vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
-    assert vocabulary.encode("t͡ʃ a b") == [5, 4, 3]
     assert vocabulary.symbols_of("t͡ʃ a b") == ("t͡ʃ", "a", "b")
     assert vocabulary.unseen("t͡ʃ a b b") == ["b"]
-    assert vocabulary.decode([5, 4, 3]) == "t͡ʃ a <unk>"
     assert len(vocabulary) == 6
-    featured = Vocabulary("VW", unknown=True, features=["PST", "V"])  # V is a letter and a feature
-    assert featured.encode("WV\tV;PST") == [5, 4, 7, 6]
-    assert featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    featured = Vocabulary("VW", unknown=True, features=["PST", "V"])
     assert featured.encode("W\tFUT") == [5, 3]
     assert featured.unseen("x\tFUT;V") == ["FUT", "x"]
 

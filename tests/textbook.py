@@ -69,16 +69,14 @@ def normalised(name, scores):
     """The weights of keys that may all be attended to."""
     if name == "sigmoid":
         return [1 / (1 + math.exp(-(score - math.log(len(scores))))) for score in scores]
-    largest = max(scores, default=0.0)
     if name == "softmax":
-        powers = [math.exp(score - largest) for score in scores]
-        return [power / sum(powers) for power in powers]
+        return torch.tensor(scores, dtype=torch.float64).softmax(0).tolist()
+    largest = max(scores, default=0.0)
     alpha = {"sparsemax": 2.0, "entmax15": 1.5}[name]
     low = (alpha - 1) * largest - 1
     high = (alpha - 1) * largest
-    for _ in range(
-        100
-    ):  # entmax's definition: the threshold at which the weights sum to 1, by bisection
+    # entmax's definition: the threshold at which the weights sum to 1, by bisection
+    for _ in range(100):
         threshold = (low + high) / 2
         weights = [
             max(0.0, (alpha - 1) * score - threshold) ** (1 / (alpha - 1)) for score in scores

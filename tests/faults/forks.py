@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from inline import HANDLERS, OUTPUT_VARIABLES, Done, split_words
+from inline import HANDLERS, OUTPUT_VARIABLES, Done, read, split_words
 from outcomes import same_outcome
 
 from seq2attn.doctor.processes import EXAMINER, OF_LAYERS
@@ -55,12 +55,12 @@ class Server:
     def call(self, folder, *arguments, **options):
         """`start` and `wait` -> exit status, standard output, standard error."""
         self.start(folder, *arguments, **options)
-        return Done(self.wait(), *((folder / name).read_text() for name in ("out", "err")))
+        return Done(self.wait(), *(read(folder / name) for name in ("out", "err")))
 
     def until(self, text, file):
         """Wait until `file` contains `text`."""
         end = time.monotonic() + 60
-        while not file.exists() or text not in file.read_text():
+        while not file.exists() or text not in read(file):
             assert time.monotonic() < end
             time.sleep(0.005)
 

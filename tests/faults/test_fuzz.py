@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from forks import TINY
-from inline import OUTPUT_VARIABLES, Inline, call_main
+from inline import OUTPUT_VARIABLES, Inline, call_main, write
 from tables import rows, slow
 
 pytest.importorskip("hypothesis")
@@ -163,7 +163,7 @@ def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure
         "score.py": "import seq2attn\n",
     }
     for name, text in files.items():
-        (work / name).write_text(text)
+        write(work / name, text)
     monkeypatch.chdir(work)
     monkeypatch.setattr(
         "seq2attn.contract.parts.check_part", lambda *_: {"shape": ""}
@@ -230,7 +230,7 @@ def trial(tmp_path_factory):
     measured.
     """
     folder = tmp_path_factory.mktemp("trial")
-    (folder / "tiny.yaml").write_text(TINY)
+    write(folder / "tiny.yaml", TINY)
     with (
         contextlib.chdir(folder),
         mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),

@@ -2,7 +2,6 @@
 recorded once.
 """
 
-import json
 import random
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from forks import RESUME, TRAIN
+from inline import change_json, read
 from outcomes import same_outcome
 
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -67,7 +67,7 @@ def test_a_fault_at_one_write(server, reference, work, fault):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_every_other_write(server, reference, work, record_figure, kind, full):
     server.call(work, TRAIN, fault=(kind, 0)).check()
-    writes = int((work / "count").read_text())
+    writes = int(read(work / "count"))
     counts = range(1, writes + 1, 2 + writes // 40)
     for count in counts:
         strike(server, reference, work, kind, count, *full)
@@ -114,8 +114,7 @@ def test_a_killed_training_on_pairs_resumes_to_identical_weights(server, work):
 
 
 def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work):
-    status = json.loads(run_copy.status_file.read_text())
-    run_copy.status_file.write_text(json.dumps({**status, "state": "training", "step": 20}))
+    change_json(run_copy.status_file, state="training", step=20)
     server.complete(work, reference)
 
 
@@ -136,7 +135,7 @@ def test_a_run_that_is_removed_during_training(server, work):
     server.until("step 4: ", work / "err")
     (work / "runs/tiny").rename(work / "removed")
     assert server.wait() == 1
-    err = (work / "err").read_text()
+    err = read(work / "err")
     refused(err, "No such file or directory")
     assert "intact" not in err
     assert not (work / "runs/tiny").exists()

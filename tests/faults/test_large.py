@@ -4,6 +4,7 @@ import resource
 import time
 
 import pytest
+from inline import write
 
 from seq2attn.config import check_config
 from seq2attn.runs.create import NewRun, create_run
@@ -43,9 +44,9 @@ def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure):
     for number in range(count):
         folder = root / f"run-{number:05d}"
         (folder / "checkpoints").mkdir(parents=True)
-        (folder / "config.yaml").write_text(config)
-        (folder / "status.json").write_text(status)
-        (folder / "environment.json").write_text('{"created": "2026-01-01"}')
+        write(folder / "config.yaml", config)
+        write(folder / "status.json", status)
+        write(folder / "environment.json", '{"created": "2026-01-01"}')
     began = time.process_time()
     done = cli("runs")
     took = time.process_time() - began

@@ -1,12 +1,11 @@
 """No network, and an installed package that brings what it needs."""
 
-import json
 import shutil
 import zipfile
 from functools import partial
 
 import pytest
-from inline import ROOT, process
+from inline import ROOT, process, read_json
 
 from seq2attn.kernels.function import LIBRARY
 
@@ -75,7 +74,7 @@ def test_the_installed_wheel_finds_its_configs(installed, work):
 
 @pytest.mark.slow
 def test_the_notebook_of_the_lesson_runs_with_the_wheel_in_an_empty_folder(installed, tmp_path):
-    notebook = json.loads((ROOT / "examples/lesson.ipynb").read_text("utf-8"))
+    notebook = read_json(ROOT / "examples/lesson.ipynb")
     sources = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
     (tmp_path / "lesson.py").write_text("\n".join([*sources, "print(seq2attn.__file__)"]))
     done = installed(tmp_path, "lesson.py").check()

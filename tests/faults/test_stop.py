@@ -13,7 +13,7 @@ import time
 
 import pytest
 from forks import TRAIN
-from inline import ROOT
+from inline import ROOT, read
 from refusal import refused
 from tables import slow
 
@@ -30,7 +30,7 @@ def test_a_signal(server, reference, work, name):
     server.until("step 4: ", work / "err")
     os.kill(pid, number)
     assert server.wait() == 128 + number
-    *_, stopped, hint = (work / "err").read_text().splitlines()
+    *_, stopped, hint = read(work / "err").splitlines()
     assert stopped.startswith(f"stopped by {name} after step ")
     assert stopped.endswith("; everything is saved.")
     assert hint == "Continue with: seq2attn train --resume tiny"
@@ -57,7 +57,7 @@ def test_a_closed_stdout(server, run_copy, work):
     os.close(os.open(work / "out", os.O_RDONLY))
     assert server.wait() == 141
     assert len(list(run_copy.evaluations.iterdir())) == 1
-    assert (work / "err").read_text() == ""
+    assert read(work / "err") == ""
 
 
 def test_a_full_stdout(server, work):
@@ -65,7 +65,7 @@ def test_a_full_stdout(server, work):
     server.start(work, "list --json")
     assert server.wait() == 1
     said = "error: reading or writing failed: No space left on device\n"
-    assert (work / "err").read_text() == said
+    assert read(work / "err") == said
 
 
 TOO_LARGE = "$S train -c tiny.yaml --set training.batch_size=1000000 --set model.hidden=128"
@@ -101,7 +101,7 @@ def test_an_interrupt_of_another_command(server, run_copy, work):
     time.sleep(0.5)
     os.kill(pid, signal.SIGINT)
     assert server.wait() == 130
-    assert "Traceback" not in (work / "err").read_text()
+    assert "Traceback" not in read(work / "err")
 
 
 @pytest.mark.slow
