@@ -153,15 +153,13 @@ def build_training_data(
     task does not.
     """
     task = task or build_task(config)
-    is_drawn = task.training_set is None
     aligned = [name for name, loss in build_losses(config).items() if loss.needs_alignment]
-    # a finite training set has no alignments; of a task that draws, one example shows it
-    if aligned and (not is_drawn or task.examples(torch.Generator(), 1).alignment is None):
+    if aligned and not task.is_aligned:
         raise Seq2AttnError(
             f"training.losses: {aligned[0]!r} needs the source position of each output, which task "
             f"{config.task.name!r} does not know; leave it out"
         )
-    stream = TrainingData if is_drawn else EpochData
+    stream = TrainingData if task.training_set is None else EpochData
     return stream(
         task,
         source_eos=config.model.source_eos,
