@@ -1,9 +1,10 @@
 import functools
 import itertools
+from collections import Counter
 
 from tables import table
 
-from seq2attn.results.answers import Edit, align
+from seq2attn.results.answers import align
 
 WORDS = [word for length in range(4) for word in itertools.product("ab", repeat=length)]
 
@@ -17,23 +18,23 @@ def distance(one, other):
     return min(distance(one[1:], other) + 1, distance(one, other[1:]) + 1, substituted)
 
 
-def test_an_alignment_reads_as_both_sequences_and_has_as_many_errors_as_the_distance():
+def test_an_alignment_has_as_many_errors_as_the_distance_and_matches_what_is_left():
     pairs = [(tuple("kitten"), tuple("sitting")), (("t͡ʃ", "a"), ("t͡ʃ", "o", "n"))]
     assert [distance(*pair) for pair in pairs] == [3, 2]
     for one, other in [*itertools.product(WORDS, WORDS), *pairs]:
         edits = align(one, other)
-        assert tuple(edit.reference for edit in edits if edit.reference) == one
-        assert tuple(edit.hypothesis for edit in edits if edit.hypothesis) == other
-        assert sum(edit.is_error for edit in edits) == distance(one, other)
-        assert Edit("", "") not in edits
+        assert len(edits) == distance(one, other)
+        replaced = [edit.reference for edit in edits if edit.reference]
+        written = [edit.hypothesis for edit in edits if edit.hypothesis]
+        assert Counter(one) - Counter(replaced) == Counter(other) - Counter(written)
 
 
 @table(
     "one, other, written",
     """
-kitten | sitting | k>s i t t e>i n >g
-saturday | sunday | s a> t> u r>n d a y
-aa | a | a> a  # a tie: from the end, the match comes first
+kitten | sitting | k>s e>i >g
+saturday | sunday | a> t> r>n
+aa | a | a>  # a tie: from the end, the match comes first
 ab | ba | a>b b>a  # a tie: two substitutions, not a deletion and an insertion
 '' | x | >x
 """,

@@ -22,7 +22,7 @@ from seq2attn.runs.records import parse
 
 def answer(source, right, found, *, finished=True):
     """An answer whose symbols are separated by spaces."""
-    edits = tuple(edit for edit in align(right.split(), found.split()) if edit.is_error)
+    edits = tuple(align(right.split(), found.split()))
     return PairAnswer(source, right, found, len(source), len(right.split()), edits, finished)
 
 

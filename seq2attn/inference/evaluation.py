@@ -319,7 +319,7 @@ def _compare(
         written = vocabulary.joined(symbols)
         edits = []
         if written != right:  # seldom, and aligning takes time
-            edits = [edit for edit in align(right, written) if edit.is_error]
+            edits = align(right, written)
         yield PairAnswer(
             source,
             right=target,
