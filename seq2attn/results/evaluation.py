@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple
@@ -74,13 +74,6 @@ class Evaluation(Tabular):
         measured. family: of strings that a task draws; None for words.
         """
         return self._by_key.get((metric, length, family or RANDOM))
-
-    def completed(self, other: Evaluation) -> Evaluation:
-        """Return this evaluation with the rows that only the other has: first those of all words,
-        which have no length, then by length.
-        """
-        rows = {**other._by_key, **self._by_key}.values()
-        return replace(self, rows=tuple(sorted(rows, key=lambda row: row.length or 0)))
 
     def by_length(self, metric: str) -> list[Row]:
         """Return the rows of a metric that have a length."""

@@ -6,6 +6,7 @@ further changes. Imports no torch.
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Literal
 
@@ -31,6 +32,7 @@ class Metric:
     """True if it is one number for all pairs of a file; False: one for each length of strings"""
 
 
+_error = partial(Metric, lower_is_better=True, of_file=True)
 _ALL = (
     Metric(
         # the whole string is right when the model reads its own output
@@ -65,35 +67,27 @@ _ALL = (
         "correct_prefix",
         "before the first error",
     ),
-    Metric(
+    _error(
         # share of the words whose answer is not exactly right
         "wer",
         "word error rate",
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # edits of all answers / symbols of all right answers
         "ser",
         "symbol error rate",
         largest=1e6,
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # share of the words whose answer reached the longest output allowed, without `<eos>`
         "cut_off",
         "cut off",
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # under teacher forcing, nats per symbol
         "loss",
         "",
         largest=1e6,
-        lower_is_better=True,
-        of_file=True,
     ),
 )
 METRICS = {metric.name: metric for metric in _ALL}

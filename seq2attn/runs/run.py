@@ -10,7 +10,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -392,11 +392,12 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
-        # newest first: `completed` keeps a row that is there already
-        for older in reversed(saved):
-            if (older.checkpoint, older.step, older.data) == subject:
-                newest = newest.completed(older)
-        return f"eval of {newest.checkpoint}", newest
+        rows = {}
+        for one in saved:  # the newest comes last, and replaces rows of earlier ones
+            if (one.checkpoint, one.step, one.data) == subject:
+                rows |= {(row.metric, row.place): row for row in one.rows}
+        in_order = sorted(rows.values(), key=lambda row: row.length or 0)
+        return f"eval of {newest.checkpoint}", replace(newest, rows=tuple(in_order))
     for step, evaluation in reversed(read_metrics(run, losses=False).evaluations):
         if evaluation.lengths:
             return f"training, after step {step:,}", evaluation
