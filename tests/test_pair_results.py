@@ -36,7 +36,9 @@ ANSWERS = (
     answer("bb", "b b", "b b", finished=False),
 )
 RATES = error_rates(ANSWERS) | {"loss": 0.5}
-RESULT = Evaluation((*rows_of(RATES, 7, length=None, trained=True),), ANSWERS, data={"name": "f"})
+RESULT = Evaluation(
+    (*rows_of(RATES, [1] * 7, length=None, trained=True),), ANSWERS, data={"name": "f"}
+)
 
 
 def test_rates_counted_by_hand():
@@ -50,7 +52,7 @@ def test_rates_counted_by_hand():
     assert rates["ser"].low < ser < rates["ser"].high
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
-    assert RESULT.tables()[0].notes[0].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>\u25cc\u0303 1")
+    assert RESULT.tables()[0].notes[1].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>\u25cc\u0303 1")
 
 
 def test_errors_are_sorted_for_reading():

@@ -280,7 +280,9 @@ def rates_table(
     seeds: name of a run -> the seed of its training; an ensemble has none.
     paired: True for evaluations of the same words: then the table also has, of each run against the
         first, how many words only one of them has right, the difference in the word error rate, and
-        its p-value. Otherwise a note lists the most frequent edits of a single run.
+        its p-value.
+
+    A note lists the most frequent edits of a single run.
 
     Raises `Seq2AttnError` for two to be paired that were not measured on the same words.
     """
@@ -296,7 +298,7 @@ def rates_table(
             except Seq2AttnError as error:
                 error.message = f"A = {name}, B = {first}: {error.message}"
                 raise
-        count = sum(answer.words for answer in one.answers)  # with `per="token"`, of lines
+        count = one.rows[0].samples  # words, or with `per="token"` lines
         rows.append([name, seeds.get(name), count, *map(one.get, rates), *compared])
     columns = [Column("run"), Number("seed", form="d", optional=True), Number("n")]
     for rate in rates:
@@ -307,15 +309,14 @@ def rates_table(
         Number("difference", form="+.1%"),
         Column("p", form=".2g"),
     ]
-    title = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
-    notes = lines_left_out(evaluations.values())
-    if not paired:
-        answers = baseline.answers if len(rows) == 1 else ()
-        return Table(columns, rows, f"error rates on {title}", notes + _edits_note(answers))
-    about = ["brackets: 95 % intervals; n: words or lines"]
-    if len(rows) > 1:
-        about.append(f"difference: in WER from {first}; p: {TEST}")
-    return Table(columns, rows, title, about + notes)
+    files = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
+    notes = ["brackets: 95 % intervals; n: words or lines"]
+    if len(rows) == 1:
+        notes += _edits_note(baseline.answers)
+    elif paired:
+        notes.append(f"difference: in WER from {first}; p: {TEST}")
+    notes += lines_left_out(evaluations.values())
+    return Table(columns, rows, f"error rates on {files}", notes)
 
 
 def _edits_note(answers: Iterable[PairAnswer]) -> list[str]:
