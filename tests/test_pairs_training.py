@@ -13,7 +13,7 @@ from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
 from tables import rows, table
 
-from seq2attn.build import load_task
+from seq2attn.build import build_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.results.evaluation import Evaluation
@@ -315,7 +315,7 @@ def test_long_sources_of_short_answers_are_not_watched(work):
         with (work / f"data/{name}.tsv").open("a") as file:
             file.write(f"{long}\ta{PRIME}\n")
     config = load_config("my.yaml")
-    task = load_task(config)
+    task = build_task(config)
     assert watched_strings(config, task) == ["cabd"]
     config = load_config("my.yaml", f"training.watched={long}")
     with refused("is too long to draw"):

@@ -5,7 +5,7 @@ import torch
 from inline import ROOT
 from models import CPU
 
-from seq2attn.build import build_model, build_training_data, load_task
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import load_config
 from seq2attn.training.step import TrainingStep
 
@@ -25,7 +25,7 @@ def on_files(folder):
 def test_it_trains(path, tmp_path):
     files = on_files(tmp_path) if path.parent.name == "pairs" else []
     config = load_config(path, ["training.batch_size=4", "model.hidden=16", *files])
-    task = load_task(config)
+    task = build_task(config)
     model = build_model(config, task)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     step = TrainingStep(model, config, CPU)

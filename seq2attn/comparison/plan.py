@@ -289,13 +289,13 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     to be measured, before any trial runs: raise `Seq2AttnError` for one that has not. Return what
     users should know about the files.
     """
-    from seq2attn.build import load_task
+    from seq2attn.build import build_task
 
     # one trial for each task and evaluation: as text, since a dict cannot have these as keys
     different = {str((trial.config.task, trial.config.evaluation)): trial for trial in trials}
     notes: list[str] = []
     for trial in different.values():
-        task = load_task(trial.config)
+        task = build_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
         notes += task.notes
     return list(dict.fromkeys(notes))

@@ -64,7 +64,8 @@ class Evaluation(Tabular):
     training; None if none was"""
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+    def by_key(self) -> dict[tuple[str, int | None, str], Row]:
+        """The rows by metric, length and family; of words, the family counts as `RANDOM`."""
         return {(row.metric, row.length, row.family or RANDOM): row for row in self.rows}
 
     def get(
@@ -73,7 +74,7 @@ class Evaluation(Tabular):
         """Return the row of a metric at a length, or of all words (length None); None if it was not
         measured. family: of strings that a task draws; None for words.
         """
-        return self._by_key.get((metric, length, family or RANDOM))
+        return self.by_key.get((metric, length, family or RANDOM))
 
     def by_length(self, metric: str) -> list[Row]:
         """Return the rows of a metric that have a length."""

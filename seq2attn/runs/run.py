@@ -141,14 +141,14 @@ def plugin_options(plugins: Iterable[str]) -> str:
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
-def default_root() -> Path:
-    """Return the directory of the runs if none is named: SEQ2ATTN_RUNS, or else `runs`."""
-    return Path(os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
+def runs_root(named: str | Path | None = None) -> Path:
+    """Return the directory of the runs: the one that is named, SEQ2ATTN_RUNS, or else `runs`."""
+    return Path(named or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
 
 
 def runs_dir_option(root: Path) -> str:
     """Return ` --runs-dir ROOT` for a suggested command, or nothing if `root` is the default."""
-    return "" if root == default_root() else f" --runs-dir {shlex.quote(str(root))}"
+    return "" if root == runs_root() else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def resume_command(run: Run) -> str:
@@ -392,10 +392,10 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
-        rows = {}
-        for one in saved:  # the newest comes last, and replaces rows of earlier ones
-            if (one.checkpoint, one.step, one.data) == subject:
-                rows |= {(row.metric, row.place): row for row in one.rows}
+        rows = newest.by_key
+        for older in reversed(saved):
+            if (older.checkpoint, older.step, older.data) == subject:
+                rows = older.by_key | rows  # newer rows stay
         in_order = sorted(rows.values(), key=lambda row: row.length or 0)
         return f"eval of {newest.checkpoint}", replace(newest, rows=tuple(in_order))
     for step, evaluation in reversed(read_metrics(run, losses=False).evaluations):

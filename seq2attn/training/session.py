@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_model, build_training_data, load_task
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
@@ -34,7 +34,7 @@ from seq2attn.runs.create import (
     describe_environment,
     keep_freed_memory,
 )
-from seq2attn.runs.run import Run, default_root, resume_command, training_lock
+from seq2attn.runs.run import Run, resume_command, runs_root, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
@@ -130,7 +130,7 @@ def _train_on(
         check_same_files(where, config)
 
     # what training needs; any of this may raise
-    task = load_task(config)
+    task = build_task(config)
     check_parts(config, task, device)  # those of plug-ins
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     model = build_model(config, task)
@@ -300,7 +300,7 @@ class NewModel(TrainedModel):
         name, or if the module no longer has the tensors that the config says, or has weights that
         are not finite.
         """
-        root = Path(runs_dir or default_root())
+        root = runs_root(runs_dir)
         return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
 
     def save_as(self, new: NewRun, state: str) -> Run:
@@ -358,7 +358,7 @@ def new_model(
     keep_freed_memory()
     loaded = load_plugins(plugins)
     config = load_config(config, overrides)
-    task = load_task(config)
+    task = build_task(config)
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )
