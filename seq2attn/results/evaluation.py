@@ -229,7 +229,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     if of_files := {name: one for name, one in evaluations.items() if one.get("wer")}:
         tables.append(rates_table(of_files, {}, paired=False))
     if len(evaluations) > 1:
-        return [*tables, length_table(evaluations, ["--json has every measure"])]
+        return [*tables, length_table(evaluations)]
     ((name, one),) = evaluations.items()
     # people do not see the column of what was not measured
     columns = [(metric.heading, one, metric.name) for metric in METRICS.values()]
@@ -237,7 +237,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     return [*tables, _by_length(columns, name, notes)]
 
 
-def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str]) -> Table:
+def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str] = ()) -> Table:
     """Return exact match: a column for each evaluation, by the name of its run, and a row for each
     family and length that any of them has. notes: lines below the table.
     """
