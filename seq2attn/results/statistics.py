@@ -95,7 +95,7 @@ def sign_flips(differences: Iterable[int]) -> float:
         shares /= 2  # half of the choices have it negative, and in the others it is added
         size = abs(difference)
         shares[size:] += shares[:-size].copy()
-    sums = 2 * numpy.arange(total + 1) - total
+    sums = numpy.arange(-total, total + 1, 2)
     return min(1.0, float(shares[abs(sums) >= abs(sum(differing))].sum()))
 
 
