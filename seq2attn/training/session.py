@@ -121,13 +121,7 @@ def _train_on(
     before its first step is removed.
     """
     if isinstance(where, Run):
-        if where.environment.own_loop:  # it was saved without an optimiser's state
-            raise Seq2AttnError(
-                f"run {where.name!r} was saved from a loop of your own, so it cannot be resumed",
-                hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
-                f"seq2attn.load({where.name!r}).module.state_dict())",
-            )
-        check_same_files(where, config)
+        _check_resumable(where, config)
 
     # what training needs; any of this may raise
     task = build_task(config)
@@ -176,6 +170,19 @@ def _train_on(
         # if training ended early, but not by a signal, the display says why
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
+
+
+def _check_resumable(run: Run, config: Config) -> None:
+    """Raise `Seq2AttnError` for a run that was saved from a loop of the user's own, without an
+    optimiser's state, and for one whose data files have changed.
+    """
+    if run.environment.own_loop:
+        raise Seq2AttnError(
+            f"run {run.name!r} was saved from a loop of your own, so it cannot be resumed",
+            hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
+            f"seq2attn.load({run.name!r}).module.state_dict())",
+        )
+    check_same_files(run, config)
 
 
 def _explain(error: BaseException, trainer: Trainer) -> None:
