@@ -149,11 +149,14 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(file)}", exit_code=1)
 
 
-def plugin_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the lines of plug-ins in the traceback of an exception, the innermost last."""
-    files = set(map(file_of, foreign_parts()))
-    trace = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in trace if short_path(frame.filename) in files]
+def plugin_frames(error: BaseException) -> traceback.StackSummary:
+    """Return the lines of plug-ins, a notebook's too, in the traceback of an exception, the
+    innermost last.
+    """
+    modules = {cls.__module__ for cls in foreign_parts()}
+    trace = traceback.walk_tb(error.__traceback__)
+    frames = ((frame, line) for frame, line in trace if frame.f_globals.get("__name__") in modules)
+    return traceback.StackSummary.extract(frames)
 
 
 def file_of(cls: type) -> str:
