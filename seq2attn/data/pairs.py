@@ -93,8 +93,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         hint = (
-            "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
-            "and eval takes --data FILE. Of a file that is too large, train on a part."
+            "Name your files, or a part of one that is too large: train takes "
+            "--set task.train=FILE --set task.dev=FILE, and eval takes --data FILE."
         )
         raise Seq2AttnError(f"{path}: cannot be read: {reason}", hint=hint) from None
 
