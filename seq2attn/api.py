@@ -17,7 +17,7 @@ from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
-from seq2attn.runs.run import Run, default_root, find_run, save_evaluation
+from seq2attn.runs.run import Run, find_run, runs_root, save_evaluation
 
 
 def train(
@@ -61,7 +61,7 @@ def train(
     settings, where = prepare_training(
         config,
         overrides,
-        root=Path(runs_dir or default_root()),
+        root=runs_root(runs_dir),
         name=name,
         resume=resume,
         plugins=loaded,
@@ -97,7 +97,7 @@ def load(
     plugins: files with your own parts that the runs use.
     """
     load_plugins(plugins)
-    root = Path(runs_dir or default_root())
+    root = runs_root(runs_dir)
     wanted: Sequence[Any] = run if isinstance(run, list | tuple) else [run]
     runs = [find_run(root, one) for one in wanted]
     return load_ensemble(runs, checkpoint, device)
@@ -166,12 +166,11 @@ def compare(
     and raises `KeyboardInterrupt`.
     """
     loaded = load_plugins(plugins)
-    file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    composed = compose_experiment(file, bases, vary, overrides, train=train, **options)
+    composed = compose_experiment(experiment, bases, vary, overrides, train=train, **options)
     comparison = trials.compare(
         composed,
-        Path(runs_dir or default_root()),
+        runs_root(runs_dir),
         device=device,
         plugins=loaded,
         workers=workers,

@@ -121,18 +121,12 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
 
 
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
-    """Return the task of `config`, without opening a file.
+    """Return the task of `config`.
 
-    learned: what a run keeps of a task that reads files (`Task.learned`).
+    learned: what a run keeps of a task that reads files (`Task.learned`); None: they are opened, as
+        for a config that the user named.
     """
-    if not config.data_files:
-        return config.task.make()
-    return config.task.make(learned=learned or {})  # with None it would open them
-
-
-def load_task(config: Config) -> Task:
-    """Return the task of a config that the user named: if it reads files, they are opened."""
-    return config.task.make()
+    return config.task.make() if learned is None else config.task.make(learned=learned)
 
 
 def build_losses(config: Config) -> dict[str, Loss]:
@@ -146,22 +140,19 @@ def build_training_data(
     """Return the stream of training batches of `config`: `EpochData` if the task has a finite
     training set, otherwise examples drawn without end.
 
-    task: the task of `config`, if it is already built; one that reads files has to be given, as it
-        would be built here without opening them.
+    task: the task of `config`, if it is already built.
 
     Raises `Seq2AttnError` if a loss needs to know which source position each output copies, and the
     task does not.
     """
     task = task or build_task(config)
-    is_drawn = task.training_set is None
     aligned = [name for name, loss in build_losses(config).items() if loss.needs_alignment]
-    # a finite training set has no alignments; of a task that draws, one example shows it
-    if aligned and (not is_drawn or task.examples(torch.Generator(), 1).alignment is None):
+    if aligned and not task.is_aligned:
         raise Seq2AttnError(
             f"training.losses: {aligned[0]!r} needs the source position of each output, which task "
             f"{config.task.name!r} does not know; leave it out"
         )
-    stream = TrainingData if is_drawn else EpochData
+    stream = TrainingData if task.training_set is None else EpochData
     return stream(
         task,
         source_eos=config.model.source_eos,

@@ -23,11 +23,16 @@ PLAIN = NO_WAIT | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextlib.contextmanager
-def open_plain(path: Path, flags: int = NO_WAIT) -> Iterator[BufferedReader]:
-    """Open a plain file. Raises `OSError` for a pipe or a device, and waits for neither."""
+def open_plain(path: Path, flags: int = NO_WAIT, most: int = MAX_BYTES) -> Iterator[BufferedReader]:
+    """Open a plain file of at most so many bytes. Raises `OSError` for a larger one, and for a pipe
+    or a device, and waits for neither.
+    """
     with open(os.open(path, os.O_RDONLY | flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"larger than {most:,} bytes")
         yield file
 
 
@@ -41,8 +46,6 @@ def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
     """
     try:
         with open_plain(path, PLAIN) as file:
-            if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise OSError(errno.EFBIG, f"larger than {MAX_BYTES:,} bytes")
             yield file
     except OSError as error:
         raise Seq2AttnError(

@@ -219,13 +219,9 @@ def _options_of(cls: type, part: str) -> dict[str, dict[str, Any]]:
     part: its kind and name, for messages.
     """
     # (`__abstractmethods__` would say so of classes derived from `ABC` only)
-    missing = [
-        member
-        for member in dir(cls)
-        if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
-    ]
+    missing = inspect.getmembers(cls, lambda one: getattr(one, "__isabstractmethod__", False))
     if missing:
-        names = ", ".join(missing)
+        names = ", ".join(name for name, _ in missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
     # The base class of its kind, such as `Score`, needs what every part of that kind is given. This
     # class takes the same first; whatever it needs beyond that, no config could leave out.

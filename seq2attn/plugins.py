@@ -104,9 +104,9 @@ def described(cls: type) -> str:
     return f"{cls.registry.kind} {cls.__name__} ({line_of(cls)})"  # type: ignore[attr-defined]
 
 
-def how_to_check(cls: type) -> str:
-    """Return the command that checks a foreign part."""
-    return f"seq2attn check --plugin {shlex.quote(_file_of(cls))}"
+def how_to_check(file: str) -> str:
+    """Return the command that checks the parts of a plug-in's file."""
+    return f"seq2attn check --plugin {shlex.quote(file)}"
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
@@ -117,7 +117,7 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
     """
     if not contents:  # the run has no record of such files
         return []
-    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
+    files = dict.fromkeys(map(file_of, foreign_parts(config)))
     # None: the part is not from a plug-in, but from the user's own code, of which no run has a hash
     return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
@@ -137,22 +137,28 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
         # of a StopIteration that a plug-in raises in one of our generators, Python makes such a
         # RuntimeError, whose traceback does not reach the plug-in
         error = error.__cause__
-    classes = {cls.__module__: cls for cls in foreign_parts()}
-    trace = traceback.walk_tb(error.__traceback__)
-    frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in classes]
+    frames = plugin_frames(error)
     if not frames:  # no line of a plug-in took part
         return None
     lines = [
         f"{short_path(frame.filename)}:{frame.lineno}, in {frame.name}: {frame.line}"
-        for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]
+        for frame in frames[-MAX_FRAMES:]
     ]
-    innermost, line = frames[-1]
-    place = f"{short_path(innermost.f_code.co_filename)}:{line}"
-    message = "\n  ".join([f"{place}: {error_text(error)}", *lines])
-    cls = classes[innermost.f_globals["__name__"]]
-    return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
+    file = short_path(frames[-1].filename)
+    message = "\n  ".join([f"{file}:{frames[-1].lineno}: {error_text(error)}", *lines])
+    return Seq2AttnError(message, hint=f"Check it: {how_to_check(file)}", exit_code=1)
 
 
-def _file_of(cls: type) -> str:
+def plugin_frames(error: BaseException) -> traceback.StackSummary:
+    """Return the lines of plug-ins, a notebook's too, in the traceback of an exception, the
+    innermost last.
+    """
+    modules = {cls.__module__ for cls in foreign_parts()}
+    trace = traceback.walk_tb(error.__traceback__)
+    frames = ((frame, line) for frame, line in trace if frame.f_globals.get("__name__") in modules)
+    return traceback.StackSummary.extract(frames)
+
+
+def file_of(cls: type) -> str:
     """Return the file of a foreign part's class; `interpreter` if it has none."""
     return short_path(getattr(sys.modules.get(cls.__module__), "__file__", None) or "interpreter")

@@ -11,7 +11,7 @@ from inline import TINY, call_main
 from models import CPU, TRANSFORMER, make_config
 from test_combinations import COMBINATIONS, config_of
 
-from seq2attn.build import build_model, build_training_data, load_task
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import load_config
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
@@ -66,7 +66,7 @@ def test_evaluation_and_prediction(config):
     measured = []
     for device in (DEVICE, CPU):
         model = build_model(config).to(device, torch.float64)
-        predictor = Predictor(model, load_task(config), config.model.source_eos, device)
+        predictor = Predictor(model, build_task(config), config.model.source_eos, device)
         measured.append(evaluate(predictor, [2], samples=4, seed=1, errors=True))
     found, expected = measured
     assert found.answers == expected.answers

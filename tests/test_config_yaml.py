@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(name, data, message
     Path("one.yaml").touch()
     assert " ".join(str(refusal(read_file, Path(name))).split()).startswith(message)
     Path("a.yaml").write_bytes(b"#" * 200_001)
-    with refused("^a.yaml: cannot be read: it is larger than 200,000 bytes"):
+    with refused("^a.yaml: cannot be read: larger than 200,000 bytes"):
         read_file(Path("a.yaml"))
 
 

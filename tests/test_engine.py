@@ -23,7 +23,7 @@ from pages import (
 )
 from tables import rows
 
-from seq2attn.build import build_model, load_task
+from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
 from seq2attn.data.batches import Examples, drop_words, make_batch
 from seq2attn.data.vocabulary import EOS
@@ -646,7 +646,7 @@ def drawn(tmp_path_factory):
         "dates": load_config(CONFIGS / "dates.yaml", [few]),
         "pairs": load_config(CONFIGS / "pairs/small.yaml", [few, *files]),
     }
-    return {name: (config, load_task(config)) for name, config in configs.items()}
+    return {name: (config, build_task(config)) for name, config in configs.items()}
 
 
 def test_examples_are_those_of_the_task(told, drawn):

@@ -117,7 +117,7 @@ tiny/attention.jsonl | plot attention --plot map.svg | {LARGE}
 tiny/evaluations/best-001.json | plot accuracy --by-length --plot a.svg | {LARGE}
 tiny/environment.json | eval --samples 1 --lengths 1 | nothing
 tiny/status.json | runs | nothing
-tiny/config.yaml | inspect tiny | cannot be read: it is larger than 200,000 bytes
+tiny/config.yaml | inspect tiny | cannot be read: larger than 200,000 bytes
 tiny/checkpoints/best.safetensors | predict ab | damaged: its size is 3,900,00
 .grid.comparison.json | report grid | {LARGE}
 """,

@@ -230,6 +230,9 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 -c goood.yaml | goood.yaml: no such file
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
+{GRID} seed=1 --metric entropy --set model.attention.score=none | metric: entropy is of attention
+compare -c dates.yaml --vary seed=1-2 --metric alignment | metric: alignment needs the source
+compare -c pairs.yaml --vary seed=1-2 --metric alignment | which pairs lacks
 {GRID} seed=1 --executor desk | {DASK}
 {GRID} seed=1 --executor dask | {DASK}
 {GRID} seed=1 --executor dask: | {DASK}
@@ -315,6 +318,8 @@ check dot --expect 's + k' | name 'k' is not defined
 page tiny tiny tiny | a page shows one run, or two side by side
 page tiny --text ABC | 'ABC' has symbols the model never saw
 page --train good.yaml --train good.yaml | --train takes one config, or two of different names
+page --train good.yaml --checkpoint last | --checkpoint and --snapshots choose weights of a run
+page --train good.yaml --snapshots 2 | --train begins untrained
 page --train good.yaml --train dates.yaml | vocabularies differ
 page --train good.yaml --train short.yaml | task and training.batch_size must be equal
 {GRID} seed | --vary 'seed' | expected KEY=VALUE,VALUE,...

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.results.answers import Edit, PairAnswer, align, errors_table
+from seq2attn.results.answers import PairAnswer, align, errors_table
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
 from seq2attn.results.statistics import share
@@ -27,7 +28,7 @@ from seq2attn.runs.records import parse
 
 def answer(source, right, found, *, finished=True):
     """An answer whose symbols are separated by spaces."""
-    edits = tuple(edit for edit in align(right.split(), found.split()) if edit.is_error)
+    edits = tuple(align(right.split(), found.split()))
     return PairAnswer(source, right, found, len(source), len(right.split()), edits, finished)
 
 
@@ -41,7 +42,9 @@ ANSWERS = (
     answer("bb", "b b", "b b", finished=False),
 )
 RATES = error_rates(ANSWERS) | {"loss": 0.5}
-RESULT = Evaluation((*rows_of(RATES, 7, length=None, trained=True),), ANSWERS, data={"name": "f"})
+RESULT = Evaluation(
+    (*rows_of(RATES, [1] * 7, length=None, trained=True),), ANSWERS, data={"name": "f"}
+)
 
 
 def test_rates_counted_by_hand():
@@ -53,7 +56,7 @@ def test_rates_counted_by_hand():
     assert rates["ser"].low < ser < rates["ser"].high
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
-    assert RESULT.tables()[0].notes[0].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>\u25cc\u0303 1")
+    assert RESULT.tables()[0].notes[1].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>\u25cc\u0303 1")
 
 
 def test_errors_are_sorted_for_reading():
@@ -200,23 +203,23 @@ def distance(one, other):
     return min(distance(one[1:], other) + 1, distance(one, other[1:]) + 1, substituted)
 
 
-def test_an_alignment_reads_as_both_sequences_and_has_as_many_errors_as_the_distance():
+def test_an_alignment_has_as_many_errors_as_the_distance_and_matches_what_is_left():
     pairs = [(tuple("kitten"), tuple("sitting")), (("t͡ʃ", "a"), ("t͡ʃ", "o", "n"))]
     assert [distance(*pair) for pair in pairs] == [3, 2]
     for one, other in [*itertools.product(WORDS, WORDS), *pairs]:
         edits = align(one, other)
-        assert tuple(edit.reference for edit in edits if edit.reference) == one
-        assert tuple(edit.hypothesis for edit in edits if edit.hypothesis) == other
-        assert sum(edit.is_error for edit in edits) == distance(one, other)
-        assert Edit("", "") not in edits
+        assert len(edits) == distance(one, other)
+        replaced = [edit.reference for edit in edits if edit.reference]
+        written = [edit.hypothesis for edit in edits if edit.hypothesis]
+        assert Counter(one) - Counter(replaced) == Counter(other) - Counter(written)
 
 
 @table(
     "one, other, written",
     """
-kitten | sitting | k>s i t t e>i n >g
-saturday | sunday | s a> t> u r>n d a y
-aa | a | a> a  # a tie: from the end, the match comes first
+kitten | sitting | k>s e>i >g
+saturday | sunday | a> t> r>n
+aa | a | a>  # a tie: from the end, the match comes first
 ab | ba | a>b b>a  # a tie: two substitutions, not a deletion and an insertion
 '' | x | >x
 """,

@@ -128,9 +128,7 @@ def score_variance(
         "samples": samples,
         "seed": seed,
         "query_mean": query_mean,
-        "query_sd": 1.0,
         "key_mean": key_mean,
-        "key_sd": 1.0,
     }
     return Analysis(settings, Table(columns, rows))
 

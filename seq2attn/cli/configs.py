@@ -146,7 +146,7 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
     and {}.
     """
     from seq2attn.analysis.costs import parameter_ledger
-    from seq2attn.build import build_model, build_task, load_task
+    from seq2attn.build import build_model, build_task
 
     if run is None:
         missing = [path for path in config.data_files.values() if not os.path.exists(path)]
@@ -156,9 +156,7 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
                 "--set task.train=FILE --set task.dev=FILE"
             )
             return None, {}
-        task = load_task(config)
-    else:
-        task = build_task(config, run.learned_task(config))
+    task = build_task(config, run.learned_task(config) if run else None)
     for note in task.notes:
         say(note)
     return task.learned(), parameter_ledger(build_model(config, task))

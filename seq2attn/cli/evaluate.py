@@ -201,6 +201,8 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool) -> None:
     else:
         for table in side_by_side(measured):
             table.show()
+        if len(measured) > 1:
+            say("--json has every measure")
 
 
 # ---- compare ----

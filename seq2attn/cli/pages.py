@@ -28,6 +28,7 @@ from seq2attn.cli.options import (
 from seq2attn.errors import Seq2AttnError, first_of, quoted
 from seq2attn.runs.run import DEFAULT_ROOT
 
+SNAPSHOTS = 8  # shown by default
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 
 
@@ -80,7 +81,7 @@ def page(
     overrides: Overrides = None,
     snapshots: Annotated[
         int, option("N", "Show up to N earlier steps of training, if kept.", min=0)
-    ] = 8,
+    ] = SNAPSHOTS,
     checkpoint: CheckpointName = "best",
     plugin: LoadedPlugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
@@ -106,6 +107,10 @@ def page(
         raise Seq2AttnError("a page shows one run, or two side by side")
     if overrides and not train:
         raise Seq2AttnError("--set changes the config of --train; a run keeps its own")
+    if train and (checkpoint != "best" or snapshots != SNAPSHOTS):
+        raise Seq2AttnError(
+            "--train begins untrained; --checkpoint and --snapshots choose weights of a run"
+        )
     from seq2attn.config import load_config
 
     # by the names that the page shows
@@ -115,7 +120,7 @@ def page(
     runs = [] if train else find_runs(runs_dir, names)
     from seq2attn.pages.page import render, run_models, untrained_models
 
-    if train:  # there are no checkpoints yet: --checkpoint and --snapshots have no effect
+    if train:
         models = untrained_models(configs, text or ())
     else:
         models = run_models(runs, checkpoint, text or (), snapshots)

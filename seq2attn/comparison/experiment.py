@@ -88,7 +88,7 @@ class Experiment(NamedTuple):
 
 
 def compose_experiment(
-    file: Path | None = None,
+    file: str | Path | None = None,
     configs: Sequence[Base] | None = None,
     vary: Overrides | None = None,
     overrides: Overrides | None = None,
@@ -147,7 +147,7 @@ def compose_experiment(
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
         # `run_word` leaves out what no run's name may have: perhaps all
-        name = run_word(file.stem if file else default) or "compare"
+        name = run_word(Path(file).stem if file else default) or "compare"
     check_name(name)
     return Experiment(name, source, bases, settings, axes, places, loops)
 
@@ -165,7 +165,7 @@ def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
     return bases
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _read(file: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values of an experiment file, and where each is written: key -> `FILE:LINE`.
     Raises `Seq2AttnError` for a file that is not keys and values.
     """

@@ -229,7 +229,7 @@ def _run_name(experiment: str, values: Values, seed: int) -> str:
 
 def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     """Yield the problems that no single config shows: a trial that occurs twice, a group without
-    a baseline, and a metric, lengths or samples that do not fit the task.
+    a baseline, a metric that no trial can have, and lengths or samples that do not fit the task.
     """
     # trials with the same values have the same name: the commonest one may be there several times
     ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
@@ -246,11 +246,29 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     on_files = [trial.config.data_files for trial in plan.trials]
     if METRICS[plan.metric].of_file and not all(on_files):
         yield Problem("metric", f"{plan.metric} is measured on files of pairs (task: pairs)")
+    if plan.metric == "alignment" and not any(map(_is_aligned, plan.trials)):
+        tasks = ", ".join({trial.config.task.name: None for trial in plan.trials})
+        yield Problem(
+            "metric", f"alignment needs the source position of each output, which {tasks} lacks"
+        )
+    scores = {trial.config.score_name for trial in plan.trials}
+    if plan.metric in ("alignment", "entropy") and scores == {"none"}:
+        yield Problem(
+            "metric", f"{plan.metric} is of attention, and all trials have the score none"
+        )
     for option in ("lengths", "samples"):
         if getattr(settings, option) and any(on_files):
             yield Problem(
                 option, "runs on pairs are measured on all pairs of their dev file; leave this out"
             )
+
+
+def _is_aligned(trial: Trial) -> bool:
+    """Return whether the task of a trial knows which source position each output copies."""
+    from seq2attn.build import build_task
+
+    config = trial.config
+    return not config.data_files and build_task(config).is_aligned
 
 
 def _blocked(trials: Sequence[Trial]) -> list[Problem]:
@@ -271,13 +289,13 @@ def read_tasks(trials: Sequence[Trial]) -> list[str]:
     to be measured, before any trial runs: raise `Seq2AttnError` for one that has not. Return what
     users should know about the files.
     """
-    from seq2attn.build import load_task
+    from seq2attn.build import build_task
 
     # one trial for each task and evaluation: as text, since a dict cannot have these as keys
     different = {str((trial.config.task, trial.config.evaluation)): trial for trial in trials}
     notes: list[str] = []
     for trial in different.values():
-        task = load_task(trial.config)
+        task = build_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
         notes += task.notes
     return list(dict.fromkeys(notes))

@@ -99,11 +99,8 @@ class Comparison(Tabular):
         error rate of a file. Where a terminal is too narrow, its optional columns are left out.
         """
         metric = METRICS[self.metric]
-        families = {row["family"] for row in group.rows}
         columns = [
-            # without a heading, people do not see the column of the only family
-            Column("family" if len(families) > 1 else "", key="family"),
-            Number("rate" if metric.of_file else "length", key="length_or_rate"),
+            *self._place_columns(),
             Number("mean"),
             Number("sd", optional=True),
             Number("worst"),
@@ -119,6 +116,14 @@ class Comparison(Tabular):
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         title = f"{group.label}: {metric.heading}, {against}"
         return Table.of_records(group.rows, columns, title, notes)
+
+    def _place_columns(self) -> list[Column]:
+        """Return the columns that say what a row of a group was measured on."""
+        families = {row["family"] for row in self.rows}
+        what = "rate" if METRICS[self.metric].of_file else "length"
+        # without a heading, people do not see the column of the only family
+        family = Column("family" if len(families) > 1 else "", key="family")
+        return [family, Number(what, key="length_or_rate")]
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first. Its notes say which is the best, how the
@@ -155,13 +160,11 @@ class Comparison(Tabular):
         rate, and its difference from the baseline, seed by seed.
         """
         metric = METRICS[self.metric]
-        families = {row["family"] for row in self.rows}
         # shares and error rates in percent; otherwise it is entropy, in nats
         form = ".1%" if metric.largest == 1 or metric.of_file else ".3f"
         columns = [
             Column("group"),
-            Column("family" if len(families) > 1 else "", key="family"),
-            Number("rate" if metric.of_file else "length", key="length_or_rate"),
+            *self._place_columns(),
             Number("seeds", form="d"),
             Number("n", key="samples"),
             Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),

@@ -39,11 +39,8 @@ class Document(NamedTuple):
 def read_file(path: Path) -> Document:
     """Read a YAML file. Raises `Seq2AttnError` with its name if that fails."""
     try:
-        with open_plain(path) as file:
-            data = file.read(LARGEST + 1)  # one byte more shows that it is too large
-        if len(data) > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST:,} bytes")
-        text = data.decode("utf-8-sig")  # without a byte order mark
+        with open_plain(path, most=LARGEST) as file:
+            text = file.read().decode("utf-8-sig")  # without a byte order mark
     except FileNotFoundError:
         raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:

@@ -31,7 +31,7 @@ from seq2attn.findings.engine import Found, Rule, Rules, first
 from seq2attn.model.interface import Loss
 from seq2attn.model.scores import Score
 from seq2attn.parts import EXTENSIBLE, SCORES
-from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
+from seq2attn.plugins import described, file_of, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import Options
 
 MODELS: tuple[dict[str, Any], ...] = (
@@ -151,7 +151,7 @@ def _require(
     for name, rule in rules.items():
         if reason := _reason(rule, make(), device=device):
             names = " and ".join(map(described, classes))
-            commands = dict.fromkeys(map(how_to_check, classes))
+            commands = dict.fromkeys(how_to_check(file_of(cls)) for cls in classes)
             hint = f"Check it: {'; '.join(commands)}"
             raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
 

@@ -85,18 +85,16 @@ def _read_file(path: Path) -> tuple[bytes, str]:
     Raises `Seq2AttnError` for a file that cannot be read or is larger than `MAX_BYTES`.
     """
     try:
-        with open_plain(path) as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
+        with open_plain(path, most=MAX_BYTES) as file:
+            data = file.read()
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error  # an OSError's words, without its number
         hint = (
-            "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
-            "and eval takes --data FILE."
+            "Name your files, or a part of one that is too large: train takes "
+            "--set task.train=FILE --set task.dev=FILE, and eval takes --data FILE."
         )
         raise Seq2AttnError(f"{path}: cannot be read: {reason}", hint=hint) from None
 

@@ -21,7 +21,7 @@ from seq2attn.parts import RANDOM
 from seq2attn.results.answers import PairAnswer, align
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row, rows_of
-from seq2attn.results.statistics import Estimate, bootstrap, effective_count
+from seq2attn.results.statistics import Estimate, bootstrap
 
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
@@ -76,7 +76,7 @@ def evaluate(
         means = {name: total / samples for name, total in totals.items()}
         rows += rows_of(
             means,
-            samples,
+            [1] * samples,
             length=length,
             trained=predictor.task.is_trained(length),
             family=family,
@@ -106,11 +106,10 @@ def evaluate_pairs(
     counts = [answer.words for answer in found]  # how often each answer counts
     rows = rows_of(
         error_rates(found) | {"loss": loss},  # the loss is of all pairs, whichever counts
-        sum(counts),
+        counts,
         length=None,
         trained=True,  # False would mark a length that was not trained; this row is of all lengths
         family=None,
-        independent=effective_count(counts),
     )
 
     by_length: dict[int, list[int]] = defaultdict(list)
@@ -124,11 +123,10 @@ def evaluate_pairs(
             means[name] = float(np.average(values[indices], weights=counts))
         rows += rows_of(
             means,
-            sum(counts),
+            counts,
             length=length,
             trained=predictor.task.is_trained(length),
             family=None,
-            independent=effective_count(counts),
         )
     return Evaluation(tuple(rows), found)
 
@@ -319,7 +317,7 @@ def _compare(
         written = vocabulary.joined(symbols)
         edits = []
         if written != right:  # seldom, and aligning takes time
-            edits = [edit for edit in align(right, written) if edit.is_error]
+            edits = align(right, written)
         yield PairAnswer(
             source,
             right=target,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_model, load_task
+from seq2attn.build import build_model, build_task
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.strings import StringTask
@@ -114,7 +114,7 @@ def untrained_models(
     """
     models = []
     for name, config in configs.items():
-        task = load_task(config)
+        task = build_task(config)
         model = build_model(config, task)
         predictor = Predictor(model, task, config.model.source_eos, CPU)
         texts = list(dict.fromkeys([*examples, *watched_strings(config, task)]))  # each once

@@ -170,8 +170,8 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
 
 def _lengths(runs: Sequence[Run]) -> str:
     """Return a figure and tables of accuracy by length: what `eval` measured of each run, or else
-    the last evaluation of its training. The title of the last table says which. Runs without either
-    are left out; empty if all are.
+    the last evaluation of its training; a line says which. Runs without either are left out; empty
+    if all are.
     """
     results = {}
     scores = []
@@ -184,14 +184,9 @@ def _lengths(runs: Sequence[Run]) -> str:
             scores.append(run.config.score_name)
     if not results:
         return ""
-    # a table of error rates, if a run is on a file of pairs; and one by length
-    *rates, lengths = side_by_side(results)
-    # of a single run, the title of the table is its name, which is in `sources`
-    headings = [lengths.title, *sources] if len(sources) > 1 else sources
-    title = "; ".join(headings)
-    # without notes: those are for a command line, or say what the figure says, too
-    tables = [*rates, replace(lengths, title=title, notes=())]
-    return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))
+    tables = "".join(map(_scrolling, side_by_side(results)))
+    figure = _figures([accuracy_figure(results, scores)])
+    return f"{figure}<p>{html.escape('; '.join(sources))}</p>{tables}"
 
 
 def _common(groups: Groups) -> Sections:

@@ -6,7 +6,6 @@ import contextlib
 import io
 import logging
 import re
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import measuring
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
-from seq2attn.plugins import loaded
+from seq2attn.plugins import plugin_frames
 from seq2attn.torch_private import tree_map
 
 EXAMPLES = ((5, 2), (6, 3))
@@ -130,11 +129,10 @@ def _line_of_plugin(error: BaseException) -> str:
     """Return the innermost line of a plug-in that led to an error, such as " (odd.py, line 11:
     return query @ keys.mT)"; empty if there is none.
     """
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
-        if file in loaded:
-            return f" ({file.name}, line {frame.lineno}: {frame.line})"
-    return ""
+    frames = plugin_frames(error)
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}: {frames[-1].line})"
 
 
 def line_of(node: fx.Node) -> str:

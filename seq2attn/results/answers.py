@@ -16,11 +16,11 @@ ERRORS_HEADER = "\t".join(ERRORS) + "\n"
 LARGEST_SIDE = 200  # rows or columns of a map that is drawn
 Symbol = Annotated[str, Field(max_length=100)]  # most have one character
 Weight = Annotated[float, Field(ge=0, le=1.001)]  # above 1: by rounding
-MATCH, DELETION, INSERTION = range(3)  # a match or a substitution; of equal costs, the first wins
+SUBSTITUTION, DELETION, INSERTION = range(3)  # of equal costs, the first wins
 
 
 class Edit(NamedTuple):
-    """One column of an alignment: a symbol of the reference beside one of the hypothesis.
+    """One error of an alignment: a symbol of the reference, and that of the hypothesis instead.
 
     One of the two is empty for a deletion (the hypothesis lacks a symbol) or an insertion (it has
     one too many).
@@ -29,14 +29,9 @@ class Edit(NamedTuple):
     reference: str
     hypothesis: str
 
-    @property
-    def is_error(self) -> bool:
-        """True for a substitution, a deletion or an insertion, which cost 1; a match costs 0."""
-        return self.reference != self.hypothesis
-
     def __str__(self) -> str:
-        """`a` match, `a>b` substitution, `a>` deletion, `>b` insertion."""
-        return f"{self.reference}>{self.hypothesis}" if self.is_error else self.reference
+        """`a>b` substitution, `a>` deletion, `>b` insertion."""
+        return f"{self.reference}>{self.hypothesis}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,8 @@ class AttentionMap:
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
-    """Return an alignment with the fewest substitutions, deletions and insertions, in order.
+    """Return the substitutions, deletions and insertions of an alignment with the fewest of them,
+    in order.
 
     Of several such alignments, it is the one that, read from the end, prefers a match or
     substitution to a deletion, and a deletion to an insertion.
@@ -130,10 +126,13 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
         above = moves[i]
         row = [(i + 1, DELETION)]
         for j, other in enumerate(hypothesis):
-            match = above[j][0] + (symbol != other), MATCH
+            substitution = (
+                above[j][0] + (symbol != other),
+                SUBSTITUTION,
+            )  # or a match, which is free
             deletion = above[j + 1][0] + 1, DELETION
             insertion = row[j][0] + 1, INSERTION
-            row.append(min(match, deletion, insertion))  # of equal costs, the first move
+            row.append(min(substitution, deletion, insertion))  # of equal costs, the first move
         moves.append(row)
 
     edits = []
@@ -147,5 +146,6 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
         if move != DELETION:
             j -= 1
             other = hypothesis[j]
-        edits.append(Edit(symbol, other))
+        if symbol != other:
+            edits.append(Edit(symbol, other))
     return edits[::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple
@@ -64,7 +64,8 @@ class Evaluation(Tabular):
     training; None if none was"""
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+    def by_key(self) -> dict[tuple[str, int | None, str], Row]:
+        """The rows by metric, length and family; of words, the family counts as `RANDOM`."""
         return {(row.metric, row.length, row.family or RANDOM): row for row in self.rows}
 
     def get(
@@ -73,14 +74,7 @@ class Evaluation(Tabular):
         """Return the row of a metric at a length, or of all words (length None); None if it was not
         measured. family: of strings that a task draws; None for words.
         """
-        return self._by_key.get((metric, length, family or RANDOM))
-
-    def completed(self, other: Evaluation) -> Evaluation:
-        """Return this evaluation with the rows that only the other has: first those of all words,
-        which have no length, then by length.
-        """
-        rows = {**other._by_key, **self._by_key}.values()
-        return replace(self, rows=tuple(sorted(rows, key=lambda row: row.length or 0)))
+        return self.by_key.get((metric, length, family or RANDOM))
 
     def by_length(self, metric: str) -> list[Row]:
         """Return the rows of a metric that have a length."""
@@ -235,7 +229,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     if of_files := {name: one for name, one in evaluations.items() if one.get("wer")}:
         tables.append(rates_table(of_files, {}, paired=False))
     if len(evaluations) > 1:
-        return [*tables, length_table(evaluations, ["--json has every measure"])]
+        return [*tables, length_table(evaluations)]
     ((name, one),) = evaluations.items()
     # people do not see the column of what was not measured
     columns = [(metric.heading, one, metric.name) for metric in METRICS.values()]
@@ -243,7 +237,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     return [*tables, _by_length(columns, name, notes)]
 
 
-def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str]) -> Table:
+def length_table(evaluations: Mapping[str, Evaluation], notes: Sequence[str] = ()) -> Table:
     """Return exact match: a column for each evaluation, by the name of its run, and a row for each
     family and length that any of them has. notes: lines below the table.
     """
@@ -287,7 +281,9 @@ def rates_table(
     seeds: name of a run -> the seed of its training; an ensemble has none.
     paired: True for evaluations of the same words: then the table also has, of each run against the
         first, how many words only one of them has right, the difference in the word error rate, and
-        its p-value. Otherwise a note lists the most frequent edits of a single run.
+        its p-value.
+
+    A note lists the most frequent edits of a single run.
 
     Raises `Seq2AttnError` for two to be paired that were not measured on the same words.
     """
@@ -303,7 +299,7 @@ def rates_table(
             except Seq2AttnError as error:
                 error.message = f"A = {name}, B = {first}: {error.message}"
                 raise
-        count = sum(answer.words for answer in one.answers)  # with `per="token"`, of lines
+        count = one.rows[0].samples  # words, or with `per="token"` lines
         rows.append([name, seeds.get(name), count, *map(one.get, rates), *compared])
     columns = [Column("run"), Number("seed", form="d", optional=True), Number("n")]
     for rate in rates:
@@ -314,15 +310,14 @@ def rates_table(
         Number("difference", form="+.1%"),
         Column("p", form=".2g"),
     ]
-    title = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
-    notes = lines_left_out(evaluations.values())
-    if not paired:
-        answers = baseline.answers if len(rows) == 1 else ()
-        return Table(columns, rows, f"error rates on {title}", notes + _edits_note(answers))
-    about = ["brackets: 95 % intervals; n: words or lines"]
-    if len(rows) > 1:
-        about.append(f"difference: in WER from {first}; p: {TEST}")
-    return Table(columns, rows, title, about + notes)
+    files = ", ".join(sorted({one.data["name"] for one in evaluations.values() if one.data}))
+    notes = ["brackets: 95 % intervals; n: words or lines"]
+    if len(rows) == 1:
+        notes += _edits_note(baseline.answers)
+    elif paired:
+        notes.append(f"difference: in WER from {first}; p: {TEST}")
+    notes += lines_left_out(evaluations.values())
+    return Table(columns, rows, f"error rates on {files}", notes)
 
 
 def _edits_note(answers: Iterable[PairAnswer]) -> list[str]:

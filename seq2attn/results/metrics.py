@@ -4,15 +4,16 @@ further changes. Imports no torch.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Literal
 
 from pydantic import PositiveInt
 
 from seq2attn.parts import FAMILIES, RANDOM
-from seq2attn.results.statistics import Estimate, share
+from seq2attn.results.statistics import Estimate, effective_count, share
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Metric:
     """True if it is one number for all pairs of a file; False: one for each length of strings"""
 
 
+_error = partial(Metric, lower_is_better=True, of_file=True)
 _ALL = (
     Metric(
         # the whole string is right when the model reads its own output
@@ -65,35 +67,27 @@ _ALL = (
         "correct_prefix",
         "before the first error",
     ),
-    Metric(
+    _error(
         # share of the words whose answer is not exactly right
         "wer",
         "word error rate",
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # edits of all answers / symbols of all right answers
         "ser",
         "symbol error rate",
         largest=1e6,
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # share of the words whose answer reached the longest output allowed, without `<eos>`
         "cut_off",
         "cut off",
-        lower_is_better=True,
-        of_file=True,
     ),
-    Metric(
+    _error(
         # under teacher forcing, nats per symbol
         "loss",
         "",
         largest=1e6,
-        lower_is_better=True,
-        of_file=True,
     ),
 )
 METRICS = {metric.name: metric for metric in _ALL}
@@ -147,30 +141,29 @@ class Row:
 
 def rows_of(
     measured: Mapping[str, Estimate | float],
-    samples: int,
+    counts: Sequence[int],
     *,
     length: int | None,
     trained: bool,
     family: str | None = RANDOM,
-    independent: float | None = None,
 ) -> list[Row]:
     """Return a row for each metric, but none for an impossible number, such as the entropy of a
     model that has diverged.
 
     measured: name of a metric -> its value, or an `Estimate` if its interval is known already.
-    samples: how many strings or words were measured. independent: how many independent samples
-        they are worth, for the intervals of shares; None: all are independent.
+    counts: as how many samples each source counts, which share its answer: a string as one, a
+        source of a file perhaps as several words.
     length, trained, family: as `Row` has them.
     """
+    independent = effective_count(counts)
     rows = []
     for name, number in measured.items():
         metric = METRICS[name]
         if not isinstance(number, Estimate):
-            count = independent or samples
-            number = share(number, count) if metric.largest == 1 else Estimate(number)
+            number = share(number, independent) if metric.largest == 1 else Estimate(number)
         # false for nan, and below 0, as an entropy may be if weights are negative
         if 0 <= number.value <= metric.largest:
-            rows.append(Row(family, length, name, *number, samples, trained))
+            rows.append(Row(family, length, name, *number, sum(counts), trained))
     return rows
 
 

@@ -10,7 +10,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,14 +141,14 @@ def plugin_options(plugins: Iterable[str]) -> str:
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
-def default_root() -> Path:
-    """Return the directory of the runs if none is named: SEQ2ATTN_RUNS, or else `runs`."""
-    return Path(os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
+def runs_root(named: str | Path | None = None) -> Path:
+    """Return the directory of the runs: the one that is named, SEQ2ATTN_RUNS, or else `runs`."""
+    return Path(named or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
 
 
 def runs_dir_option(root: Path) -> str:
     """Return ` --runs-dir ROOT` for a suggested command, or nothing if `root` is the default."""
-    return "" if root == default_root() else f" --runs-dir {shlex.quote(str(root))}"
+    return "" if root == runs_root() else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def resume_command(run: Run) -> str:
@@ -392,11 +392,12 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     if saved:
         newest = saved[-1]
         subject = (newest.checkpoint, newest.step, newest.data)
-        # newest first: `completed` keeps a row that is there already
+        rows = newest.by_key
         for older in reversed(saved):
             if (older.checkpoint, older.step, older.data) == subject:
-                newest = newest.completed(older)
-        return f"eval of {newest.checkpoint}", newest
+                rows = older.by_key | rows  # newer rows stay
+        in_order = sorted(rows.values(), key=lambda row: row.length or 0)
+        return f"eval of {newest.checkpoint}", replace(newest, rows=tuple(in_order))
     for step, evaluation in reversed(read_metrics(run, losses=False).evaluations):
         if evaluation.lengths:
             return f"training, after step {step:,}", evaluation

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.build import build_model, build_training_data, load_task
+from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import Config, Overrides, load_config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
@@ -34,7 +34,7 @@ from seq2attn.runs.create import (
     describe_environment,
     keep_freed_memory,
 )
-from seq2attn.runs.run import Run, default_root, resume_command, training_lock
+from seq2attn.runs.run import Run, resume_command, runs_root, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import KernelsDiffer, is_due, prove
 from seq2attn.training.recorder import watched_strings
@@ -121,16 +121,10 @@ def _train_on(
     before its first step is removed.
     """
     if isinstance(where, Run):
-        if where.environment.own_loop:  # it was saved without an optimiser's state
-            raise Seq2AttnError(
-                f"run {where.name!r} was saved from a loop of your own, so it cannot be resumed",
-                hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
-                f"seq2attn.load({where.name!r}).module.state_dict())",
-            )
-        check_same_files(where, config)
+        _check_resumable(where, config)
 
     # what training needs; any of this may raise
-    task = load_task(config)
+    task = build_task(config)
     check_parts(config, task, device)  # those of plug-ins
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     model = build_model(config, task)
@@ -176,6 +170,19 @@ def _train_on(
         # if training ended early, but not by a signal, the display says why
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
+
+
+def _check_resumable(run: Run, config: Config) -> None:
+    """Raise `Seq2AttnError` for a run that was saved from a loop of the user's own, without an
+    optimiser's state, and for one whose data files have changed.
+    """
+    if run.environment.own_loop:
+        raise Seq2AttnError(
+            f"run {run.name!r} was saved from a loop of your own, so it cannot be resumed",
+            hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
+            f"seq2attn.load({run.name!r}).module.state_dict())",
+        )
+    check_same_files(run, config)
 
 
 def _explain(error: BaseException, trainer: Trainer) -> None:
@@ -300,7 +307,7 @@ class NewModel(TrainedModel):
         name, or if the module no longer has the tensors that the config says, or has weights that
         are not finite.
         """
-        root = Path(runs_dir or default_root())
+        root = runs_root(runs_dir)
         return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
 
     def save_as(self, new: NewRun, state: str) -> Run:
@@ -358,7 +365,7 @@ def new_model(
     keep_freed_memory()
     loaded = load_plugins(plugins)
     config = load_config(config, overrides)
-    task = load_task(config)
+    task = build_task(config)
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )

@@ -126,6 +126,13 @@ class Task(ABC):
         """
         return None
 
+    @property
+    def is_aligned(self) -> bool:
+        """True if it knows the source position that each character of a target copies: examples of
+        a task that draws them show it; pairs of a file have none.
+        """
+        return self.training_set is None and self.examples(Generator(), 1).alignment is not None
+
     def is_trained(self, length: int) -> bool:
         """True if sources of this length occur in training."""
         return self.min_length <= length <= self.max_length

@@ -2,8 +2,7 @@
 // it has the keyboard's focus.
 
 // The line of facts about a model, "task reverse · score scaled · …", as children for an element.
-// The name of a fact that has a tip is a button, because the keyboard reaches only those. On a page
-// of two models the run's name is left out: it is the heading.
+// The name of a fact that has a tip is a button, because the keyboard reaches only those.
 function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
@@ -14,10 +13,7 @@ function describe({about, parts: {score}}) {
       "In each step the weights move a little, after one batch of strings.",
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  const facts = Object.entries(about).filter(
-    ([name]) => hasOneModel || name !== "run"
-  )
-  return facts.flatMap(([name, value], k) => {
+  return Object.entries(about).flatMap(([name, value], k) => {
     const tip = tips[name]
     const term = {className: "term", "data-tip": tip}
     return [
