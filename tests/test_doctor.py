@@ -674,6 +674,35 @@ class Attention(torch.nn.Module):
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> window_size=(3, 3)
 
+# the sides of an image, each with a default, and how many rows a batch has
+class Attention(torch.nn.Module):
+    def __init__(self, batch_size, height=14, width=14):
+        super().__init__()
+        assert batch_size == 5
+        self.places = torch.nn.Parameter(torch.randn(height * width))
+
+    def forward(self, x):
+        batch, channels, height, width = x.shape
+        places = x.flatten(2).mT
+        weights = (places @ places.mT / 4.0 + self.places).softmax(-1)
+        return (weights @ places).mT.reshape(x.shape)
+# -> attention = Attention(batch_size=5, height=6, width=6)
+
+# a width that is 1 by default
+class Attention(torch.nn.Module):
+    def __init__(self, d_model=1):
+        super().__init__()
+        self.out = torch.nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.out((x @ x.mT / x.size(-1) ** 0.5).softmax(-1) @ x)
+# -> attention = Attention(d_model=16)
+
+# positions are vectors
+def attention(query, key, pos_embedding):
+    return (query @ (key + pos_embedding).mT / 4.0).softmax(-1) @ key
+# -> pos_embedding=keys.new_zeros(1, keys.size(1), keys.size(2))
+
 # a mask that has to be given hides all keys in its usual form
 def attention(x, y, x_mask):
     "x: batch * len * width; y: batch * width; x_mask: 1 for padding, 0 for true"
@@ -724,6 +753,18 @@ def Attention(query, keys, mask=None):
     report = examined(code)
     assert "mask=valid)" in report.adapter
     assert report.faults[0].code == "sums-with-mask"
+
+
+def test_a_result_with_as_many_queries_as_keys_is_a_context_beside_weights():
+    project = nn.Linear(16, 16)
+
+    def attention(query, keys):
+        assert query.shape == keys.shape
+        weights = (project(query) @ keys.mT / 4.0).softmax(-1)
+        return weights @ keys, weights
+
+    report = seq2attn.check_attention(attention, **WIDTHS)
+    assert "no-context" not in [finding.code for finding in report.findings]
 
 
 def test_a_width_is_one_that_32_groups_of_channels_divide():

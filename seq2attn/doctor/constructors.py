@@ -7,14 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from seq2attn.doctor.call import S
-from seq2attn.doctor.words import CONFIGS, GUESSES, required, words
+from seq2attn.doctor.call import B, S
+from seq2attn.doctor.words import CONFIGS, GUESSES, OF_SIDES, required, words
 from seq2attn.errors import Seq2AttnError, error_text
 
 HEADS = 4
 EVEN = 32  # a width that common numbers of groups of channels divide
 LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
+SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
 
 class SimpleNamespace(types.SimpleNamespace):
@@ -51,7 +52,7 @@ def guess(name: str, width: int, longest: Any, rest: int) -> Any:
         return SimpleNamespace(width=width)
     for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
         if words(name) & known:
-            return eval(expression, {"W": width, "H": HEADS, "LONG": longest, "nn": nn})
+            return eval(expression, {"W": width, "H": HEADS, "B": B, "LONG": longest, "nn": nn})
     return rest
 
 
@@ -64,8 +65,8 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         are guessed from their names (see `guess`), in several ways. The first is for long sources,
         with `width` where a name tells nothing. The next ones are for sources of exactly the length
         that the doctor draws, with a small number where a name tells nothing: as a sequence, as an
-        image whose sides are a pair, and as one whose side is a number. Then widths that have a
-        default are given as well; and in the end, all widths are EVEN.
+        image whose sides are a pair, and as one whose side is a number. Then sides of an image that
+        have a default are given as well, or widths; and in the end, all widths are EVEN.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
@@ -76,18 +77,24 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     numbers = {name: one.default for name, one in defaults if type(one.default) is int}
     # windows are not shifted by default, by 0, but it shows more if they are
     needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
-    # a default of 0 or 1 is the number of an axis, such as `dim=1`, and no width
-    widths = [name for name, value in numbers.items() if value > 1 and words(name) & GUESSES["W"]]
-    ways = (  # the names that are given, and what `guess` takes: width, longest, rest
+    # a default of 0 or 1 may be the number of an axis, as of `dim=1`, and no width
+    of_width = [name for name in numbers if words(name) & GUESSES["W"]]
+    widths = [name for name in of_width if numbers[name] > 1 or not words(name) & {"dim"}]
+    sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
+    if sides == ["width"]:  # without a height, it is that of a model
+        sides = []
+    ways = [  # the names that are given, and what `guess` takes: width, longest, rest
         (needed, width, LONG, width),
         (needed, width, SHORT, HEADS),
         (needed, width, SQUARE, HEADS),
         (needed, width, SQUARE[0], HEADS),
+        *([(needed + sides, width, SIDE, HEADS)] if sides else []),
         (needed + widths, width, LONG, width),
         (needed + widths, EVEN, LONG, EVEN),
-    )
+    ]
     for names, *way in ways:
-        given = {name: guess(name, *way) for name in names}
+        _, longest, _ = way
+        given = {name: longest if name in sides else guess(name, *way) for name in names}
         if given in tried:  # another way guessed the same
             continue
         tried.append(given)

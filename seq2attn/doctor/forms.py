@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, module_of
+from seq2attn.doctor.constructors import SIDE
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, docs_of, role_by_type
 from seq2attn.doctor.words import BATCH, OF_TOKENS, WORDS, required, role_of, words
@@ -20,7 +21,7 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 RANKED = 2000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
-SIDE, WIDEST = 6, 14  # sides of an image: the usual one, with more places than a head is wide; most
+WIDEST = 14  # the longest side of an image
 Widths = tuple[int, int]
 """of the query and of the keys"""
 Layout = tuple[str, str, int]

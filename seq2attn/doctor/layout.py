@@ -19,9 +19,10 @@ def observed(subject: Subject) -> Subject:
 
     Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
     Outputs are other tensors with an axis of the batch, but for: the keys themselves; if a query is
-    given, what has an axis of keys, beside returned weights; what has two axes, beside what has
-    more; and of several queries, what has no row for each, beside what has one. Of several outputs
-    with a row for each query, only the first counts if there are as many queries given as keys.
+    given, what has an axis of keys, beside returned weights, unless there are as many queries; what
+    has two axes, beside what has more; and of several queries, what has no row for each, beside
+    what has one. Of several outputs with a row for each query, only the first counts if there are
+    as many queries given as keys.
     """
     inputs, length = subject.inputs.unpadded, subject.length
     returned, _ = subject.results_and_watch(inputs)
@@ -36,8 +37,8 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in tensor.shape and not _is_input(tensor, inputs):
             outputs.append(index)
-    # beside weights, what has an axis of keys may be projected keys
-    if shown and inputs.query is not None:
+    # beside weights, what has an axis of keys may be projected keys, unless queries are as many
+    if shown and inputs.query is not None and queries != length:
         outputs = [index for index in outputs if length not in returned[index].shape]
     # (B, L) may be weights of the keys, (B, S), where there are as many queries as keys
     outputs = [index for index in outputs if returned[index].dim() > 2] or outputs

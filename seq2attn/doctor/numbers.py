@@ -29,11 +29,11 @@ def order(subject: Subject) -> Found:
 
     Nothing is examined if the last row does not see the first or the last of many keys, as with a
     window; nor in self-attention with a number for the size of windows, segments or blocks, as
-    places in different ones may differ; nor if queries are sorted, as they may be chosen by random
-    keys.
+    places in different ones may differ, or of an image; nor if queries are sorted, as they may be
+    chosen by random keys.
     """
-    is_local = subject.is_self and subject.is_local
-    if subject.depends_on_order or is_local or subject.unmasked.watch.is_sorted:
+    is_fixed = (subject.is_self and subject.is_local) or subject.call.after  # an image is as it is
+    if subject.depends_on_order or is_fixed or subject.unmasked.watch.is_sorted:
         return
     inputs = subject.draw(MANY, rows=2).unpadded
     output = subject.output(inputs)[:, -1]
