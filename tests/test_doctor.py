@@ -688,6 +688,25 @@ class Attention(torch.nn.Module):
         return (weights @ places).mT.reshape(x.shape)
 # -> attention = Attention(batch_size=5, height=6, width=6)
 
+# numbers of a config by index, a type, a device, and a flag
+class Attention(torch.nn.Module):
+    def __init__(self, cfg, dtype):
+        super().__init__()
+        self.out = torch.nn.Linear(cfg[0], cfg[1], dtype=dtype)
+
+    def forward(self, query, keys, device, zero_pad):
+        scores = (query @ keys.mT / 4.0).to(torch.device(device))
+        return self.out(scores.softmax(-1) @ keys * (zero_pad != 4))
+# -> device='cpu', zero_pad=False
+
+# lengths (B,) would mask all rows of the batch for each one
+def attention(query, memory, memory_length):
+    "query: (B, D)"
+    hidden = torch.arange(memory.size(1)) >= memory_length[..., None]
+    scores = query[:, None] @ memory.mT / 4.0
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ memory
+# -> memory_length=valid.sum(-1, keepdim=True)
+
 # a width that is 1 by default
 class Attention(torch.nn.Module):
     def __init__(self, d_model=1):

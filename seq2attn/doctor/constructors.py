@@ -5,6 +5,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from seq2attn.doctor.call import B, S
@@ -31,8 +32,8 @@ class SimpleNamespace(types.SimpleNamespace):
         setattr(self, name, guess(name, self.width, LONG, self.width))
         return getattr(self, name)
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
+    def __getitem__(self, name: str | int) -> Any:
+        return self.width if isinstance(name, int) else getattr(self, name)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a value, as a dictionary does."""
@@ -52,7 +53,8 @@ def guess(name: str, width: int, longest: Any, rest: int) -> Any:
         return SimpleNamespace(width=width)
     for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
         if words(name) & known:
-            return eval(expression, {"W": width, "H": HEADS, "B": B, "LONG": longest, "nn": nn})
+            numbers = {"W": width, "H": HEADS, "B": B, "LONG": longest}
+            return eval(expression, {**numbers, "nn": nn, "torch": torch})
     return rest
 
 
@@ -92,9 +94,9 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         (needed + widths, width, LONG, width),
         (needed + widths, EVEN, LONG, EVEN),
     ]
-    for names, *way in ways:
-        _, longest, _ = way
-        given = {name: longest if name in sides else guess(name, *way) for name in names}
+    for names, wide, longest, rest in ways:
+        given = {name: guess(name, wide, longest, rest) for name in names}
+        given |= {name: longest for name in given if name in sides}
         if given in tried:  # another way guessed the same
             continue
         tried.append(given)

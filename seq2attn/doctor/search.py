@@ -211,6 +211,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
     nothing; if it is called with one row of the batch at a time, and no token reaches another one;
+    if a mask that must be given adds an axis to the result, as (B, S) does in the place of (L, S);
     or if places are mixed with heads at a length other than S, which was a guess.
     """
     subject, inputs = observed(subject), subject.inputs
@@ -224,6 +225,10 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     before = fresh_output(inputs)
     if subject.call.by_row and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch")
+    with contextlib.suppress(RuntimeError):  # that one row fails may be a fault
+        one_row = fresh_output(subject.draw(rows=1).unpadded)  # (1, L, F)
+        if before.size(2) == len(before) * one_row.size(2):
+            raise ValueError("a mask of another layout has been broadcast")
     if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
