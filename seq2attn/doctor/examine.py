@@ -17,7 +17,6 @@ from seq2attn.doctor import (
     gradients,
     masks,
     numbers,
-    pairs,
     positions,
     required,
     rows,
@@ -61,16 +60,12 @@ RULES: tuple[engine.Rule, ...] = (
     positions.selected,
     masks.padding,
     weights.returned,
-    masks.whole_mask,
     masks.padding_amount,
     masks.empty_row,
-    masks.padded_first,
     turned.other_way,
-    pairs.pairs,
     masks.places,
     masks.windows,
     masks.named,
-    masks.among,
     steps.decoding,
     required.required,
     numbers.length,
@@ -145,7 +140,6 @@ def check_attention(
         torch.default_generator.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths), call):
             subject = replace(subject, scores=scores, expect=expect, require=require)
-            subject = rows.with_slots(subject)
             # all rules at the first width, a few at the second
             rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):

@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 
 from seq2attn.doctor.call import Call, Inputs, function_of
 from seq2attn.doctor.rows import dropout
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Result, Subject, unchanged
+from seq2attn.doctor.subject import CLOSE, TINY, Result, Subject, unchanged
 from seq2attn.doctor.words import CACHES, ROLES, required, words
 from seq2attn.findings.engine import Found
 
@@ -74,20 +74,10 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     places = is_token.nonzero()
     row, place = places[torch.randint(len(places), ())]
     along[row, place] = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
-    outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
-        """Return the sum of the results, each number times a random factor, with the input moved
-        along the direction by the distance `step`, (). The factors are the same at each call.
-        """
-        results = subject.results(inputs._replace(**{name: start + step * along}))
-        drawn, sums = torch.Generator().manual_seed(1), []
-        for result in (results[index] for index in outputs):
-            factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
-            # returned scores of padding are -inf, or NaN
-            sums.append((factors * result.nan_to_num(0, 0, 0)).sum())
-        # some results have no gradient on purpose, such as a memory kept for the next call
-        return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
+        """Return `_total` with the input moved along the direction by the distance `step`, ()."""
+        return _total(subject, inputs._replace(**{name: start + step * along}))
 
     with unchanged(subject.module):
         subject.module.double()
@@ -104,6 +94,18 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             torch.autograd.grad(total(zero), zero)
             return True
         return False
+
+
+def _total(subject: Subject, inputs: Inputs) -> Tensor:
+    """Return one number that follows from all that is returned beside weights, or from weights if
+    there is nothing else: the sum of the sines of all numbers, as those of a norm have no other.
+    """
+    returned = subject.results(inputs)
+    results = [returned[index] for index in subject.output_indices or subject.weight_indices]
+    # returned scores of padding are -inf, or NaN
+    sums = [result.nan_to_num(0, 0, 0).sin().sum() for result in results]
+    # some results have no gradient on purpose, such as a memory kept for the next call
+    return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
 
 @torch.enable_grad()
@@ -167,13 +169,10 @@ def _is_used(subject: Subject, name: str) -> bool:
 def _gradients(
     subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
-    """Return the gradients of parameters, by name: those of the sum of the squares of what is
-    returned beside weights, or of weights if there is nothing else; None for a parameter on which
-    that sum does not depend.
+    """Return the gradients of parameters, by name: those of `_total`; None for a parameter on which
+    that does not depend.
     """
-    returned = subject.results(inputs)
-    results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
-    total = torch.stack([one.square().sum() for one in results or returned]).sum()
+    total = _total(subject, inputs)
     if not total.requires_grad or not parameters:
         return dict.fromkeys(parameters)
     found = torch.autograd.grad(total, [*parameters.values()], allow_unused=True)
@@ -229,38 +228,18 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training, padding and later places are masked as in evaluation, without dropout and with
-    it; and dropout does not come before the softmax. Only the first finding is yielded.
+    """In training, with dropout, padding gets no weight; and dropout does not come before the
+    softmax, where it sets scores to 0.
     """
-    zeros = _zeros(subject.masked)  # in evaluation
-    for rate in (0.0, 0.5):
-        with unchanged(subject.module), dropout(subject.module, rate):
-            for part in subject.module.modules():  # but for batch norms, which would mix rows
-                part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
-            found = next(_in_training(subject, zeros), None)
-        if found:
-            yield found
-            return
-
-
-def _in_training(subject: Subject, zeros: float) -> Found:
-    """Yield what is wrong in training mode, which is set already.
-
-    zeros: the share of zeros in what a softmax is given in evaluation mode.
-    """
-    unpadded, result = subject.inputs.unpadded, subject.run(subject.inputs)
-    if _zeros(result) > zeros + DROPPED:  # dropout sets scores to 0
-        yield "dropout-before-softmax"
+    with unchanged(subject.module), dropout(subject.module, 0.5):
+        for part in subject.module.modules():  # but for batch norms, which would mix rows
+            part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
+        result = subject.run(subject.inputs)
     most = float(subject.weight_on_padding(result).max())
-    if most > TINY:
-        yield "mask-in-training", f"padding gets up to {most:.2g} of a row's weight"
-    elif subject.is_causal:
-        outputs = []
-        for inputs in (unpadded, unpadded.changed_at((ALL, -1), "keys")):
-            torch.default_generator.manual_seed(0)  # the same numbers are dropped
-            outputs.append(subject.output(inputs)[:, :-1])  # rows that may not see the last token
-        if (by := subject.difference(*outputs)) > CLOSE:
-            yield "mask-in-training", f"the last token changes an earlier row by {by:.2g}"
+    if _zeros(result) > _zeros(subject.masked) + DROPPED:
+        yield "dropout-before-softmax"
+    elif most > TINY:
+        yield "mask-in-training", most
 
 
 def _zeros(result: Result) -> float:

@@ -115,7 +115,7 @@ def _orders(subject: Subject) -> list[str]:
     for index, order in enumerate(orders):
         if order and ignore_query[index]:
             # (L,) rows of the output that one row of what was caught reaches
-            reached = arranged.effect_of_weights(index, head=0, query=0).amax(0) > TINY
+            reached = arranged.effect_of_weights(index).amax(0) > TINY
             if reached.sum() > 1:
                 orders[index] = ""
     return orders

@@ -1,13 +1,10 @@
 """Finds the line that a finding comes from, where it has a known form, and what should be there."""
 
-import ast
 import inspect
-import linecache
 import re
 from collections.abc import Iterator
 from typing import Any
 
-DEFINITIONS = ast.FunctionDef, ast.ClassDef
 SQUEEZE = r"\.squeeze\(\)", ".squeeze(dim)"
 FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf)"
 FORMS = {
@@ -22,44 +19,25 @@ FORMS = {
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
-    """Yield corrections of lines that may be the cause of a finding, such as "line 12:
-    write x.squeeze(dim); there is x.squeeze()", from an attention and what it uses in its file.
-    There are none if the code has no known form (`FORMS`), or the attention no file of Python.
+    """Yield corrections of lines of an attention that may be the cause of a finding, such as "line
+    12: write x.squeeze(dim); there is x.squeeze()". There are none if the code has no known form
+    (`FORMS`), or the attention no file of Python.
 
     code: of the finding.
     """
     if code not in FORMS:
         return
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
-        attention = type(attention)  # of an instance, the file of its class
+        attention = type(attention)  # of an instance, the lines of its class
     try:
-        file = inspect.getsourcefile(attention)
-    except TypeError:  # it is not written in Python
+        lines, start = inspect.getsourcelines(attention)
+    except (OSError, TypeError):  # it was typed at a prompt, or is not written in Python
         return
-    lines = linecache.getlines(file or "")  # None, and so no lines, if it was typed at a prompt
-    for number in _lines_of(attention.__qualname__.partition(".")[0], "".join(lines)):
-        written = lines[number - 1].strip()
+    for number, line in enumerate(lines, start):
+        written = line.strip()
         found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
         # unequal brackets: what was found ends with an argument of an inner call, such as the 1 of
         # `masked_fill(mask.view(B, 1), -1e9)`, and not with the fill
         if better != written and found and found[0].count("(") == found[0].count(")"):
             yield f"line {number}: write {better}; there is {written}"
-
-
-def _lines_of(name: str, source: str) -> Iterator[int]:
-    """Yield the numbers of the lines of a function or class of a file, and of the others there that
-    it names, themselves or through each other.
-    """
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:  # it was edited after it was loaded
-        return
-    defined = {node.name: node for node in body if isinstance(node, DEFINITIONS)}
-    reached, unread = set(), [name]
-    while unread:
-        node = defined.pop(unread.pop(), None)  # once read, it is not read again
-        if node is not None:
-            reached |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
-            unread += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
-    yield from sorted(reached)

@@ -10,27 +10,21 @@ CLOSE is what rounding may make of equal results, TINY is less.
 
 import re
 from itertools import combinations
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2attn.doctor.said import axes_of, is_named_causal
-from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
+from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
 from seq2attn.doctor.words import OF_LENGTHS, words
 from seq2attn.findings.engine import Found
 
 MORE = 3  # columns of padding that are added
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
-LEFT = (
-    r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))"
-    r"|\b(pad|unfilled|empty)[^.;\n]{0,60} (on|at|to|from) the left"
-)
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
-FEW = 2  # places of padding before the tokens
 
 
 def told(subject: Subject) -> Found:
@@ -54,10 +48,8 @@ def padding(subject: Subject) -> Found:
         yield "not-finite", "with a mask"
         return
     masked, is_valid = subject.masked, subject.inputs.valid[:, None]  # (B, 1, S)
-    # (B, L, 1) which rows are those of tokens; the output may have fewer rows than there are keys
-    is_token = subject.token_rows(subject.inputs)[:, : masked.output.size(1)]
     # (B, L, S): how much a row of a token changes with each key but the one in its own place
-    reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place | ~is_token, 0)
+    reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place, 0)
     by_padding = float(reach.masked_fill(is_valid, 0).max())
     # in the last row of the batch, which has padding: in a row without, an inverted mask hides all
     # keys, and a softmax may then give all of them the same weight, so that they are seen after all
@@ -65,14 +57,17 @@ def padding(subject: Subject) -> Found:
     weight = subject.weight_on_padding(masked)  # (B, S)
     # `follows`: how much rows of tokens change if all tokens change, those in their own places too
     other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
-    follows = subject.difference_of_tokens(subject.inputs, other, masked.output)
-    if subject.difference(masked.output, subject.unmasked.output) < TINY:
+    follows = subject.difference(other, masked.output)
+    without = subject.of_tokens(subject.inputs, subject.unmasked.output)
+    if subject.difference(masked.output, without) < TINY:
         yield "mask-ignored"
     # padding changes rows and tokens do not, or all tokens together change nothing
     elif by_padding > CLOSE > by_tokens or follows < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
     elif weight.max() > TINY:
-        yield _leak(subject, weight)
+        is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
+        is_wider = (weight * ~is_first_padding).max() > TINY  # later padding gets weight, too
+        yield "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
     elif by_padding > CLOSE:  # although it has no weight
         # a mask of visited nodes, as in routing, rightly hides them from the weights alone
         if not re.search(VISITED, subject.docs):
@@ -86,39 +81,9 @@ def padding(subject: Subject) -> Found:
     # attention other than to itself that depends on the order of keys: monotonic attention, which
     # goes through them step by step, may pass some by
     elif subject.seen.all() and (subject.has_own_places or not subject.depends_on_order):
-        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own_place)
-
-
-def _leak(subject: Subject, weight: Tensor) -> tuple[Any, ...]:
-    """Return why padding gets weight: the code of the finding, and what its text shows.
-
-    weight (B, S): the largest weight that each key gets, if it is padding.
-    """
-    if TINY < abs(_rise(subject)) < 2 + CLOSE:  # as if 0 and 1 were added to scores
-        return "mask-added", subject.call.mask, "its name"
-    is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
-    is_wider = (weight * ~is_first_padding).max() > TINY  # later padding gets weight, too
-    return "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
-
-
-def _rise(subject: Subject) -> float:
-    """Return by how much a mask raises the score of the first key, which is valid, above those of
-    padding; 0 if that is not the same for all keys, or if no weights were caught. A mask of 0 and 1
-    that is added to scores raises it by 1, by 2 if it is added twice, or by less if the sum is
-    divided, as by a temperature.
-
-    Scores are read off the weights: the logarithm of a softmax is the score, less a number that is
-    the same for all keys of a row.
-    """
-    rises = []
-    for masked, unmasked in zip(subject.masked.weights, subject.unmasked.weights, strict=True):
-        added = (masked / unmasked).log()  # (B, H, L, S): what the mask adds, less such a number
-        is_padding = ~subject.inputs.valid[:, None, None].expand_as(added)
-        rises.append((added[..., :1] - added)[is_padding & (unmasked > 0)])
-    if not rises:
-        return 0.0
-    found = torch.cat(rises)
-    return float(found.mean()) if gap(found, found.mean()) < CLOSE else 0.0
+        # (B, L, S) rows of tokens; the output may have fewer rows than there are keys
+        may_see = (subject.token_rows(subject.inputs) & is_valid)[:, : masked.output.size(1)]
+        yield from _hidden(subject, (reach == 0) & may_see & ~subject.own_place)
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
@@ -142,13 +107,8 @@ def padding_amount(subject: Subject) -> Found:
         return
     inputs, before = subject.inputs, subject.masked.output
     # the first keys once more: as padding, or later than all that rows see
-    more = inputs.keys[:, :MORE]
-    # on the left, if that is where the docstring has padding, and rows do not move with the keys
-    if re.search(LEFT, subject.docs.lower()) and not subject.is_self:
-        wider, valid = torch.cat([more, inputs.keys], dim=1), pad(inputs.valid, (MORE, 0))
-    else:
-        wider, valid = torch.cat([inputs.keys, more], dim=1), pad(inputs.valid, (0, MORE))
-    longer = inputs._replace(keys=wider, valid=valid)
+    wider = torch.cat([inputs.keys, inputs.keys[:, :MORE]], dim=1)
+    longer = inputs._replace(keys=wider, valid=pad(inputs.valid, (0, MORE)))
     try:
         subject.output(longer.unpadded)
     except Exception:  # it takes no more keys, which is a finding of the rule `length`
@@ -159,25 +119,9 @@ def padding_amount(subject: Subject) -> Found:
         return
     # without the rows of new keys and, if weights alone are returned, without their weights
     after = after[:, : before.size(1), : before.size(2)]
-    by = subject.difference_of_tokens(inputs, after, before)
+    by = subject.difference(after, before)
     if by > CLOSE:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
-
-
-def whole_mask(subject: Subject) -> Found:
-    """A mask that hides nothing gives what no mask gives.
-
-    Causal attention is left out: its rows never see the padding behind them, so the search for its
-    call cannot tell which form of the mask is right. So is attention to another sequence that
-    closes some keys even without a mask: the mask that is given may take the place of that one.
-    """
-    is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
-    if not subject.has_mask or is_partial:
-        return
-    output = subject.called(needs_mask=True).output()
-    by = subject.difference(output, subject.unmasked.output)
-    if by > CLOSE:
-        yield "mask-whole", by
 
 
 def empty_row(subject: Subject) -> Found:
@@ -188,23 +132,6 @@ def empty_row(subject: Subject) -> Found:
     valid[-1] = False  # the last source of the batch
     if not subject.output(subject.inputs._replace(valid=valid))[-1].isfinite().all():
         yield "empty-row", "NaN"
-
-
-def padded_first(subject: Subject) -> Found:
-    """Tokens of self-attention get no NaN from padding before them. If the docstring speaks of
-    padding on the left, rows of padding get none either. A mask that is given as lengths cannot say
-    where padding stands, and is left out.
-    """
-    is_of_lengths = subject.call.form in OF_LENGTHS
-    if is_of_lengths or not (subject.has_mask and subject.is_self):
-        return
-    valid = subject.inputs.valid.clone()
-    valid[-1] = torch.arange(valid.size(1)) >= FEW  # the last source: FEW of padding, then tokens
-    is_left = re.search(LEFT, subject.docs.lower())
-    # where padding is meant to be on the left, its rows count, too: they are the next layer's keys
-    rows = subject.output(subject.inputs._replace(valid=valid))[-1, 0 if is_left else FEW :]
-    if not rows.isfinite().all():
-        yield "padded-left" if is_left else "padded-first"
 
 
 # ---- which places a row sees ----
@@ -256,20 +183,17 @@ def _band(subject: Subject) -> Found:
         yield "pattern", "causal, but no window" if not after else "neither causal nor a window"
     elif (before, after) == (last, 0):
         yield "causal"
-    elif (before, after) == (0, last):
-        yield "sees-later-only"
-    elif before == last > after:  # not all later places: of a window, if a part has a number for it
-        yield ("window-open", after, "after") if subject.window else ("sees-ahead", after)
     elif after == last > before:
-        yield "window-open", before, "before"
+        yield "sees-later-only", before
+    elif before == last > after:
+        yield "sees-ahead", after
     elif (before, after) != (last, last):
         yield "window", before + after + 1, before, after
 
 
 def named(subject: Subject) -> Found:
     """No row sees a later place if the name or the docstring says that the attention is causal,
-    unless it is given a mask that decides that; a mask of padding, (B, S) or lengths, cannot. Nor
-    if its weights are causal: then later places reach the row in another way.
+    unless it is given a mask that decides that; a mask of padding, (B, S) or lengths, cannot.
     """
     # as many queries as keys are drawn only where other numbers fail: they are places of one
     # sequence, though given twice
@@ -277,30 +201,12 @@ def named(subject: Subject) -> Found:
     ahead = subject.seen.triu(1)  # (L, S)
     if not is_paired or not ahead.any():
         return
-    row, key = ahead.nonzero().mT
-    # how many later places a row sees at most, and how far away the farthest is
-    extent = int(ahead.sum(1).max()), int((key - row).max())
-    weights, mask = subject.unmasked.weights, subject.call.mask
-    is_of_lengths = subject.call.form in OF_LENGTHS
+    mask = subject.call.mask
     # two axes are documented: (B, S)
-    is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
+    is_of_padding = subject.call.form in OF_LENGTHS or len(axes_of(mask, subject.docs)[0]) == 2
     # the mask of a prefix, which lets its tokens see each other, decides as well
     mask_decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not mask_decides and is_named_causal(subject.call.attention, padding=mask):
-        yield "not-causal", "name or docstring says that it is", *extent
-    elif weights and not any(one.triu(1).any() for one in weights):
-        yield "not-causal", "weights are", *extent
-
-
-def among(subject: Subject) -> Found:
-    """Where queries attend to each other, as in a decoder layer, none sees a later one if the name
-    or the docstring says that it is causal, and no mask is given that decides that.
-    """
-    inputs = subject.inputs.unpadded
-    if inputs.query is None or not subject.averages(inputs.query.size(1)):
-        return
-    ahead = subject.reach(inputs, "query").amax(0).triu(1) > CLOSE  # (L, L) later queries
-    if ahead.any() and is_named_causal(subject.call.attention, padding=subject.call.mask):
-        row, query = ahead.nonzero().mT
-        extent = int(ahead.sum(1).max()), int((query - row).max())
-        yield "not-causal", "name or docstring says that it is", *extent
+        row, key = ahead.nonzero().mT
+        # how many later places a row sees at most, and how far away the farthest is
+        yield "not-causal", int(ahead.sum(1).max()), int((key - row).max())

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import nn
 
-from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of, source_of
-from seq2attn.doctor.subject import CLOSE, Subject, gap
-from seq2attn.doctor.weights import EXACT
+from seq2attn.doctor.subject import CLOSE, Subject
 from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
@@ -29,18 +28,19 @@ COUNTED = {
     r"\b2 ?\* ?`?window\w*`* ?\+ ?1\b": (2, 1),
 }
 """what docstrings say of the places of a window, and (a, b) if a window of size n has a n + b"""
+IN_ORDER = (nn.RNNBase, nn.Conv1d, nn.Conv2d)
+"""layers that join places next to each other"""
 FEW = 3  # places of a window
-FAR = 0.02  # by which scores or results of equal tokens may differ, as a share of the largest
+FAR = 0.02  # by which scores of equal tokens may differ, as a share of the largest
 
 
 def positions(subject: Subject) -> Found:
     """Self-attention that encodes positions, as names in it say, depends on them. With rotary
-    encodings, and with biases such as ALiBi's, scores depend on the distances of positions alone,
-    and values on no positions; and ALiBi's biases lower the score of a farther key. At most one
-    finding is yielded.
+    encodings, and with biases such as ALiBi's, scores depend on the distances of positions alone;
+    and ALiBi's biases lower the score of a farther key. At most one finding is yielded.
 
-    Equal tokens show that: then scores differ by positions only, and values not at all. Nothing is
-    said where positions are an argument, as the call gives all tokens the same.
+    Equal tokens show that: then scores differ by positions only. Nothing is said where positions
+    are an argument, as the call gives all tokens the same.
     """
     names = _encodings(subject)
     if not subject.has_own_places or not names or words(*subject.call.expressions) & ENCODED:
@@ -49,13 +49,13 @@ def positions(subject: Subject) -> Found:
         yield "positions-unused", ", ".join(sorted(names))
         return
     keys = subject.inputs.keys
-    inputs = subject.inputs.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
-    equal = subject.run(inputs)
-    if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
+    equal = subject.inputs.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # tokens
+    weights = subject.run(equal).weights
+    if not names & (ROTARY | NEARER) or len(weights) != 1:
         return  # absolute positions are right, or there are several layers
     # (H, L, S - 1), of the first row of the batch, as all are alike: by how much the next key's
     # score is higher; scores differ as the logarithms of weights do
-    steps = equal.weights[0][0].log().diff(dim=-1)
+    steps = weights[0][0].log().diff(dim=-1)
     # (H, L - 1, S - 2), the same for the next query, one key further on, less the step itself: 0 if
     # distances alone matter
     changes = steps[:, 1:, 1:] - steps[:, :-1, :-1]
@@ -67,13 +67,6 @@ def positions(subject: Subject) -> Found:
     # before the row's own place, where the next key is a nearer one, it has a lower score
     elif names & NEARER and steps.tril(-1).min() < -CLOSE:
         yield "positions-reversed"
-    # averages of equal values are equal, if the weights of a row sum to 1
-    elif subject.output_indices and gap(equal.weights[0].sum(-1), 1) < EXACT:
-        # the first result alone, (B, L, F): `equal.output` has all of them side by side
-        first = settle(subject.results(inputs)[subject.output_indices[0]], B, subject.length)
-        by = gap(first, first[:, :1]) / float(first.abs().max())  # between places, a share
-        if by > FAR:
-            yield "positions-in-values", by
 
 
 def selected(subject: Subject) -> Found:
@@ -86,8 +79,9 @@ def selected(subject: Subject) -> Found:
     if not (subject.unmasked.watch.selected and subject.depends_on_order and is_whole):
         return
     # the order may matter where sizes of blocks, convolutions, recurrent layers or positions say so
-    has_places = subject.is_local or subject.joins_neighbours or _encodings(subject)
-    if not has_places and not words(*subject.arguments) & ENCODED:
+    has_layers = any(isinstance(part, IN_ORDER) for part in subject.module.modules())
+    has_positions = _encodings(subject) or words(*subject.arguments) & ENCODED
+    if not (subject.is_local or has_layers or has_positions):
         yield "top-places"
 
 

@@ -18,17 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.doctor.call import Inputs
-from seq2attn.doctor.constructors import LONG
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.doctor.words import GUESSES, POSITIONS, WORDS, words
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
 """words in the names of rates of dropout"""
-SLOTS = {"slot", "slots"}
 ADDED = POSITIONS["encoded"] | {"bias"}
 """words in the names of what is added to inputs or to scores"""
-SEED = "torch.manual_seed(0)"  # a statement before a call
 
 
 class Recorder:
@@ -41,10 +38,9 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.attention, name)  # methods that come before a call
 
-    def __call__(self, /, *places: Any, **named: Any) -> Any:
-        arguments = {**{f"argument {place}": one for place, one in enumerate(places)}, **named}
+    def __call__(self, /, **arguments: Any) -> Any:
         before = copy.deepcopy(arguments)
-        result = self.attention(*places, **named)
+        result = self.attention(**arguments)
         for name, value in arguments.items():
             if isinstance(value, Tensor) and not torch.equal(value, before[name]):
                 self.changed.add(name)
@@ -86,8 +82,6 @@ def state(subject: Subject) -> Found:
     called, if there is one, shows what the first call left behind for good, such as its mask
     (`cache`).
     """
-    if subject.call.first.startswith(SEED):  # as `with_slots` sets
-        yield "random-slots"
     results, other = [], subject.draw()
     # with other padding: a mask that an earlier call left behind would be a wrong one
     other = other._replace(valid=other.valid.flip(0))
@@ -100,31 +94,12 @@ def state(subject: Subject) -> Found:
     if (by := subject.difference(first, same_seed)) > CLOSE:
         yield "state", by
     elif (by := subject.difference(first, other_seed)) > CLOSE:
-        yield "random", by
+        # slot attention draws its queries on purpose (Locatello et al. 2020)
+        yield "random-slots" if "slot" in subject.docs.lower() else "random", by
     elif subject.fresh is not None:
-        # rows of padding may be NaN in both
-        fresh = subject.called(attention=subject.fresh).output(other).nan_to_num()
-        if subject.difference(fresh, subject.output(other).nan_to_num()) > CLOSE:
+        fresh = subject.called(attention=subject.fresh).output(other)
+        if subject.difference(fresh, subject.output(other)) > CLOSE:
             yield "cache"
-
-
-def with_slots(subject: Subject) -> Subject:
-    """Return a subject that draws the same slots, its queries, in all calls, if it draws them as
-    slot attention does (Locatello et al. 2020): parts of it are named after slots, and with another
-    seed the scores of the first product of queries and keys change, but the keys do not. Any other
-    subject is returned as it is.
-    """
-    names = (name for part in subject.module.modules() for name in (*vars(part), *part._parameters))
-    if subject.inputs.query is not None or not SLOTS & words(*names):
-        return subject
-    drawn = []
-    for seed in (0, 1):
-        torch.default_generator.manual_seed(seed)
-        drawn += subject.run(subject.inputs.unpadded).watch.scores[:1]
-    scores, keys = zip(*drawn, strict=True) if drawn else ((), ())  # two of each, or none
-    if not scores or torch.equal(*scores) or not torch.equal(*keys):
-        return subject
-    return subject.called(first=f"{SEED}\n{subject.call.first}")
 
 
 @contextlib.contextmanager
@@ -165,16 +140,15 @@ def batch(subject: Subject) -> Found:
     is reversed.
     """
     for inputs, result in subject.unmasked_and_masked:
-        before = result.output.nan_to_num()  # whether there is NaN, other rules say
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
             output = subject.output(inputs.changed_at(changed, "query", "keys", "values"))
-            by = float(subject.differences(output.nan_to_num(), before)[others].max())
+            by = float(subject.differences(output, result.output)[others].max())
             if by > CLOSE:
                 yield "batch", f"another one changes a row by {by:.2g}"
                 return
         in_reverse = subject.output(inputs.each(lambda tensor: tensor.flip(0))).flip(0)
-        if (by := subject.difference(in_reverse.nan_to_num(), before)) > CLOSE:
+        if (by := subject.difference(in_reverse, result.output)) > CLOSE:
             yield "batch", f"in another place, or beside other masks, a row differs by {by:.2g}"
             return
 
@@ -206,7 +180,7 @@ def queries(subject: Subject) -> Found:
 
 def _mixed(subject: Subject, query: Tensor) -> Found:
     """Yield a finding if a row follows another row's query, or how many queries there are: of
-    competing queries, if they share the keys among them, or else of mixed ones.
+    queries that compete for keys, if they are named after slots, or else of mixed ones.
 
     query (B, L, Dq): that of the subject's inputs. Each row may follow all queries up to its own,
     as where positions move forward, step by step.
@@ -218,7 +192,8 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
         reach = reach.triu()
     most = float((reach - reach.diag().diag()).max())
     if most > CLOSE:
-        yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+        has_slots = "slot" in subject.docs.lower()
+        yield ("queries-compete",) if has_slots else ("queries-mixed", most)
     # not if some keys are hidden from a row: a causal mask or a window may be counted from the last
     # query, and rightly moves with it
     elif subject.seen.all():
@@ -229,23 +204,6 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
             by = subject.difference(output(fewer), output()[:, :-1])
             if by > CLOSE:
                 yield "queries-mixed", by
-
-
-def _compete(subject: Subject) -> bool:
-    """Return whether the softmax runs over the queries, and its results are then divided by their
-    sum over the keys, as in slot attention (Locatello et al. 2020).
-
-    Before the division, the weights of all queries and heads sum to 1 at each key. So there is one
-    number for each query, its sum, by which weights can be multiplied to sum to 1 again at all
-    keys. Least squares find such numbers by chance only if there are few keys: LONG are drawn.
-    """
-    for weights in subject.run(subject.draw(LONG).unpadded).weights:
-        shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
-        ones = torch.ones_like(shares[..., :1])  # (B, S, 1)
-        sums = shares @ torch.linalg.lstsq(shares, ones).solution
-        if gap(sums, 1) < CLOSE < weights.std(-1).max():  # of equal weights any numbers would do
-            return True
-    return False
 
 
 def _of_query(subject: Subject, inputs: Inputs) -> float:

@@ -115,28 +115,9 @@ class Subject:
     @property
     def is_local(self) -> bool:
         """Whether a number of a part is named after blocks, segments or windows of places"""
-        return any(self._numbers(LOCAL))
-
-    @property
-    def window(self) -> int:
-        """The first number of a part that is named after a window of places; 0 without one"""
-        return next(self._numbers({"window", "win", "ws"}), 0)
-
-    def _numbers(self, named: set[str]) -> Iterator[int]:
-        """Yield the whole numbers of parts that have one of these words in their names."""
-        for part in self.module.modules():
-            for name, value in vars(part).items():
-                if type(value) is int and words(name) & named:
-                    yield value
-
-    @property
-    def joins_neighbours(self) -> bool:
-        """Whether a convolution, or a recurrent layer, joins places next to each other"""
-        return any(
-            isinstance(part, nn.RNNBase)
-            or (isinstance(part, nn.Conv1d | nn.Conv2d) and max(part.kernel_size) > 1)
-            for part in self.module.modules()
-        )
+        held = (vars(part).items() for part in self.module.modules())
+        numbers = (name for name, value in chain(*held) if type(value) is int and value)
+        return bool(words(*numbers) & LOCAL)
 
     @property
     def constant(self) -> set[int]:
@@ -197,7 +178,10 @@ class Subject:
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         joined = torch.cat(output, dim=-1)
-        return Result(joined.masked_fill(joined.isneginf(), 0), weights, shown, watch)
+        joined = self.of_tokens(inputs, joined.masked_fill(joined.isneginf(), 0))
+        weights = [self.of_tokens(inputs, one) for one in weights]
+        shown = None if shown is None else self.of_tokens(inputs, shown)
+        return Result(joined, weights, shown, watch)
 
     def output(self, inputs: Inputs | None = None) -> Tensor:
         """Return the output (B, L, F); by default, that with all keys valid.
@@ -246,16 +230,16 @@ class Subject:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def effect_of_weights(self, of_use: int | None, head: Any = ALL, query: Any = ALL) -> Tensor:
-        """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
-        use, or to those of one head or of one query alone: as `differences`, a share.
+    def effect_of_weights(self, of_use: int) -> Tensor:
+        """Return how much each row (B, L) of the output changes if 1 is added to the weights that
+        the first query of the first head has in a use: as `differences`, a share.
 
-        of_use: the index of the use; with None no weights change.
+        of_use: the index of the use.
         """
 
         def add(index: int, weights: Tensor) -> Tensor:
-            """Return the weights (N, S) of the use with this index, with 1 added to those of the
-            chosen heads and queries, for all keys and all rows of the batch alike.
+            """Return the weights (N, S) of the use with this index, with 1 added to those of that
+            query, for all keys and all rows of the batch alike.
             """
             if index != of_use:
                 return weights
@@ -263,24 +247,11 @@ class Subject:
             # where among the N the weights of each row of the batch, head and query stand
             indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
             indices = arrange(indices, self.orders[index], B, self.queries(self.inputs))
-            added[indices[:, head, query]] = 1
+            added[indices[:, 0, 0]] = 1
             return weights + added
 
         output = self.run(self.inputs.unpadded, change=add).output
         return self.differences(output, self.unmasked.output)
-
-    @cached_property
-    def last_use(self) -> int | None:
-        """The index of the last use whose weights change the result, or of the very last if those
-        of none do. None if nothing was caught, or if any of it is not weights
-        """
-        if not all(self.orders) or not self.orders:  # an order is "" where no weights are
-            return None
-        last = len(self.orders) - 1
-        for use in range(last, -1, -1):
-            if self.effect_of_weights(use).max() > TINY:
-                return use
-        return last
 
     def weight_on_padding(self, result: Result) -> Tensor:
         """Return (B, S) the largest weight that any head and any row of a token gives to each key
@@ -288,42 +259,38 @@ class Subject:
         batch: then weights stand elsewhere than the padding of their rows.
         """
         valid = self.inputs.valid
-        is_counted = ~valid[:, None, None] & self.token_rows(self.inputs)[:, None]  # (B, 1, L, S)
         most = torch.zeros(valid.shape)
         for weights in () if result.watch.is_sorted else result.weights:
-            most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
+            most = torch.maximum(most, weights.amax((1, 2)).masked_fill(valid, 0))
         return most
 
     # ---- comparisons ----
 
     def token_rows(self, inputs: Inputs) -> Tensor:
-        """Return which rows of the output are a token's, and not padding's: (B, L, 1) in
-        self-attention, where rows are places; otherwise (B, 1, 1), for all rows alike: whether the
-        first key is a token.
+        """Return (B, L, 1) which rows of the output are a token's, and not padding's: in
+        self-attention, where rows are places, those of valid keys, or all of a source without any.
         """
-        real = inputs.valid if self.is_self else inputs.valid[:, :1]
-        return real[..., None]
+        valid = inputs.valid
+        is_token = valid | ~valid.any(1, keepdim=True)
+        return is_token[..., None] if self.is_self else torch.ones(len(valid), 1, 1).bool()
 
-    def _of_tokens(self, inputs: Inputs, output: Tensor) -> Tensor:
-        """Return an output (B, rows, F), which may have fewer rows than there are tokens, with 0 in
-        the rows of padding.
+    def of_tokens(self, inputs: Inputs, rows: Tensor) -> Tensor:
+        """Return an output (B, L, F), or weights (B, H, L, S), with 0 in rows of padding. It may
+        have fewer rows than there are tokens.
         """
-        return output.masked_fill(~self.token_rows(inputs)[:, : output.size(1)], 0)
+        is_token = self.token_rows(inputs)[:, : rows.size(-2)]
+        return rows.masked_fill(~(is_token if rows.dim() == 3 else is_token[:, None]), 0)
 
     def differences(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the largest difference in each row (B, L) of two outputs (B, L, F), as a share of
-        the largest number in the unmasked output; infinity where a number is NaN.
+        the largest number in the unmasked output. NaN counts as 0, and differs from other numbers.
         """
         scale = self.unmasked.output.nan_to_num().abs().max().clamp(min=1e-30)
-        return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
+        return (left.nan_to_num() - right.nan_to_num()).abs().amax(-1) / scale
 
     def difference(self, left: Tensor, right: Tensor) -> float:
         """Return the largest of the `differences` of two outputs, a share."""
         return float(self.differences(left, right).max())
-
-    def difference_of_tokens(self, inputs: Inputs, left: Tensor, right: Tensor) -> float:
-        """Return the largest difference of two outputs in rows of tokens, a share."""
-        return self.difference(self._of_tokens(inputs, left), self._of_tokens(inputs, right))
 
     def change_with(self, inputs: Inputs) -> Tensor:
         """Return how much each row (B, L) of the unmasked output changes with other inputs."""
@@ -331,7 +298,7 @@ class Subject:
 
     def is_finite(self, inputs: Inputs) -> bool:
         """Return whether the output has neither NaN nor infinity in the rows of tokens."""
-        return bool(self._of_tokens(inputs, self.output(inputs)).isfinite().all())
+        return bool(self.output(inputs).isfinite().all())
 
     def reach(self, inputs: Inputs, name: str) -> Tensor:
         """Return (B, L, places) how much another query or key at each place changes each row of

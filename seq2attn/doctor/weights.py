@@ -18,7 +18,7 @@ from torch import Tensor
 from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.said import docs_of
-from seq2attn.doctor.subject import ALL, CLOSE, DRAWS, TINY, Subject, gap
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.doctor.words import words
 from seq2attn.findings.engine import Found
 
@@ -47,12 +47,9 @@ def sums(subject: Subject) -> Found:
         yield "axis", subject.length
         return
     for inputs, result in subject.unmasked_and_masked:
-        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1) rows that do not count
-        valid = inputs.valid[:, None, None]  # (B, 1, 1, S)
         for weights, unmasked in zip(result.weights, subject.unmasked.weights, strict=True):
-            weights = weights.masked_fill(of_padding, 0)
-            totals = weights.sum(-1).masked_fill(of_padding[..., 0], 1)  # (B, H, L)
-            # a row of zeros attends to nothing on purpose, and counts as right, unless all rows do
+            totals = weights.sum(-1)  # (B, H, L)
+            # a row of zeros is padding's, or attends to nothing on purpose, unless all rows do
             if totals.any():
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
@@ -60,11 +57,11 @@ def sums(subject: Subject) -> Found:
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
             if not is_wrong:
                 continue
-            if valid.all():
+            if inputs.valid.all():
                 code = "scaled-late" if _is_divided(subject, totals) else _cause(subject, weights)
             else:
                 # the weights are those of no mask, but for 0 on padding
-                is_cut = gap(unmasked * valid * ~of_padding, weights) < CLOSE
+                is_cut = gap(unmasked[weights != 0], weights[weights != 0]) < CLOSE
                 code = "mask-after-softmax" if is_cut else "sums-with-mask"
             ends = f"{totals.min():.3g} to {totals.max():.3g}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
@@ -100,13 +97,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if min(others) < EXACT:
         return "axis"
     has_softmax = any(use.has_softmax for use in subject.unmasked.uses)
-    # (L, S) keys without weight in all rows of the batch, all heads and several draws
-    never = (weights == 0).all(0).all(0)
-    for _ in range(DRAWS):
-        small = subject.run(subject.draw_small().unpadded).weights[0]
-        never &= (small == 0).all(0).all(0)
     # a key without weight that yet changes the result has a part in the sum of the softmax
-    if has_softmax and (never & subject.seen).any():
+    if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         return "mask-after-softmax"
     # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant
     may_be_negative = has_softmax or _needs_no_softmax(subject)
@@ -127,34 +119,14 @@ def _needs_no_softmax(subject: Subject) -> bool:
 
 
 def used(subject: Subject) -> Found:
-    """The result follows from the weights that were caught, all heads of them, and from what they
-    average. At most one finding is yielded: `no-context` if there is no result beside weights,
-    `unused-weights` if a head changes nothing, or what `_averaged` finds.
+    """The result follows from the values that the weights multiply, and these from the keys, or
+    from the values where these are given. At most one finding is yielded, such as `no-context` if
+    there is no result beside weights, or `bypass` if keys also reach it by another way than the
+    weighted average.
     """
     if not subject.output_indices:
         yield "no-context"
         return
-    is_pooled = subject.inputs.query is None and not subject.is_self
-    last = subject.last_use  # an index into uses, and into weights: it is None if these differ
-    heads = 0 if last is None else subject.unmasked.weights[last].size(1)
-    if is_pooled and heads % subject.length == 0:
-        # it may attend to itself, and return one row, such as the last token's: then what seems to
-        # be heads are the rows of all S tokens, most of which need not reach the result
-        heads = 0
-    unused = [subject.effect_of_weights(last, head).max() < TINY for head in range(heads)]
-    # if no head is used, and yet keys change the result, other weights are used, and not caught; of
-    # what a module makes of an image, such as windows, not all may be needed
-    if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
-        yield "unused-weights"
-    else:
-        yield from _averaged(subject)
-
-
-def _averaged(subject: Subject) -> Found:
-    """Yield what is wrong with the values that the weights multiply: other keys do not change them,
-    or they are the keys although others are given. Or yield `bypass` if keys also reach the result
-    by another way than the weighted average.
-    """
     inputs, uses = subject.inputs.unpadded, subject.unmasked.uses
     # with weights, and yet no row follows another place; or no key changes any row
     if (subject.keeps_tokens_apart and subject.unmasked.weights) or not subject.seen.any():
@@ -173,7 +145,7 @@ def _averaged(subject: Subject) -> Found:
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
-    elif subject.last_use is not None and not subject.is_self and _passes_by(subject):
+    elif all(subject.orders) and pairs and not subject.is_self and _passes_by(subject):
         yield "bypass"
 
 
@@ -240,18 +212,17 @@ def returned(subject: Subject) -> Found:
             continue
         if result.watch.is_sorted:  # queries were, and what is returned may be in their old order
             continue
-        of_padding = ~subject.token_rows(inputs)[:, None]  # (B, 1, L, 1) rows that do not count
-        shown = result.returned.masked_fill(of_padding, 0)
-        by = _gap([one.masked_fill(of_padding, 0) for one in result.weights], shown)
+        shown = result.returned
+        by = _gap(result.weights, shown)
         if by <= CLOSE:
             continue
         # do they change if all averages are replaced by ones? Then they are made from the averages,
         # by another attention, as those of a pointer are
         later = subject.run(inputs, freeze=_constant(1)).returned
-        if later is not None and gap(later, result.returned) > CLOSE:
+        if later is not None and gap(later, shown) > CLOSE:
             return
-        totals = shown.sum(-1).masked_fill(of_padding[..., 0], 1)
-        are_weights = shown.min() >= 0 and gap(totals, 1) <= EXACT
+        totals = shown.sum(-1)
+        are_weights = shown.min() >= 0 and gap(totals[totals != 0], 1) <= EXACT  # 0 is padding's
         yield "other-weights-returned" if are_weights else "other-returned", by
         return
 
