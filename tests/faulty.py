@@ -133,6 +133,8 @@ import torch
 from torch import nn
 
 class Attention(nn.Module):
+    "slots"
+
     def __init__(self, width):
         super().__init__()
         self.slot_mean = nn.Parameter(torch.randn(1, 4, width))
@@ -398,18 +400,14 @@ class Attention(nn.Module):
         return ((weights[0] - 0.5 * weights[1]) @ x[:, None]).transpose(1, 2).flatten(2)
 """
 """the difference of two attentions in each of two heads"""
+COMPETING = GROUPED.replace("nn.Module):", "nn.Module):\n    'Slots.'")
+"""queries that may compete"""
 CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are cut.'").replace(
     "query.unsqueeze", "query.detach().unsqueeze"
 )
 """no gradient of the query, on purpose"""
-DECODING = LAYER.replace("nn.Module):", "nn.Module):\n    'A causal decoder layer.'").replace(
-    "(tgt, tgt, tgt)", "(tgt, tgt, tgt, attn_mask=tgt.new_ones(2 * tgt.shape[1:2]).triu(1).bool())"
-)
 OVER_WIDTH = CROSS.replace("math.sqrt(q.size(-1))", "q.size(-1)").replace(
     "nn.Module):", "nn.Module):\n    'Scores are q k / d, as in muP.'"
-)
-STABLE = ONE.replace(
-    "nn.Module):", "nn.Module):\n    'Scores may be large: they must not overflow.'"
 )
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
@@ -508,18 +506,6 @@ MASKLESS = SELF.replace(START, NO_MASK)
 NAMED = MASKLESS.replace("Attention", "CausalRows") + "\nAttention = CausalRows\n"
 KEEP = ONE.replace("valid", "keep")
 DESCRIBED = MASKLESS.replace("nn.Module):", 'nn.Module):\n    """Causal rows."""\n')
-TWICE = (
-    SELF.replace(CLOSED, "closed = apart > 0").replace("class Attention", "class Layer")
-    + """
-class Attention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.first, self.second = Layer(width), Layer(width)
-
-    def forward(self, x, mask=None):
-        return self.second(self.first(x, mask), mask)
-"""
-)
 OPENED = re.sub(r"\bmask\b", "keep", SELF).replace(
     CLOSED, "closed = apart > (0 if keep is None else 99)"
 )
@@ -583,13 +569,6 @@ PLACES = ROTARY.replace("mask=None", "mask=None, position_ids=None")
 MEMORY = (
     CROSS.replace("keys, values,", "memory,").replace("keys", "memory").replace("values", "memory")
 )
-PAIRS = CROSS.replace("_mask=None)", "_mask=None, attn_mask=None)").replace(
-    "        weights = ",
-    "        if attn_mask is not None: scores = scores + attn_mask\n        weights = ",
-)
-SHOWN = PAIRS.replace("_mask=None):", "_mask=None):\n        'attn_mask: True = hidden'").replace(
-    "scores + attn_mask", "scores.masked_fill(attn_mask, -math.inf)"
-)
 
 
 def documented(text):
@@ -629,8 +608,8 @@ axis || POOLED || softmax(2) || softmax(1) || softmax(-1)
 sums || ONE || {SOFT} || {SOFT} * 0.995 || {SOFT} * 0.9999
 sums || ONE || {SOFT} || torch.sigmoid(scores) || {SOFT}
 sums || TALKING || - weights * less || - weights * less || * 1
-unused-weights || CROSS || {HEADS} || {HEADS} * 0 + query || {HEADS} + query
 keys-as-values || ONE || @ values || @ keys || @ (keys + values)
+values-ignored || CROSS || {HEADS} || {HEADS} * 0 + query || {HEADS} + query
 values-ignored || POOL || * keys) || * keys.abs() ** 0) || * keys.abs() ** 0.9)
 bypass || CROSS || self.out(output) || self.out(output + keys.mean(1, True)) || self.out(output)
 residual || LAYER || x + self.attend || tgt + self.attend || x + self.attend
@@ -659,10 +638,6 @@ top-few || SELECTED || -1:] || :1] || 2:]
 axis || CAUSAL || softmax(-1) || softmax(1) || softmax(2)
 in-place || BIASED || attn_bias * 2 || attn_bias.mul_(2) || attn_bias * 2
 in-place || POSED || query = query + pos || query += pos || query = query + pos
-in-place || PAIRS || scores + attn_mask || scores + attn_mask.sub_(1) || scores + attn_mask
-mask-inverted || SHOWN || masked_fill(attn || masked_fill(~attn || masked_fill(attn
-pairs-leak || PAIRS || scores + attn_mask || scores * attn_mask.cos() || scores + attn_mask
-padded-first || TWICE || -math.inf || -math.inf || -1e30
 empty-row || ONE || -math.inf || -math.inf || -1e30
 causal || SELF || {CLOSED} || closed = apart > 0 || closed = apart > 1
 window || SELF || {CLOSED} || closed = (apart > 0) | (apart < -2) || closed = apart > 0
@@ -670,12 +645,10 @@ window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
 dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
 not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
-not-causal || DECODING || triu(1) || triu(2) || triu(1)
 window-wide || RECENT || <= window) || <= self.window_size) || < self.window_size)
 window-wide || COUNTING || <= window) || <= self.window_size) || < self.window_size)
 window-wide || AROUND || > window || >= self.window_size || > self.window_size
 positions-collide || RELATIVE || rows * (2 * window_size - 1) || rows * 3 || rows * 5
-window-open || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 sees-ahead || SELF || {CLOSED} || closed = apart > 1 || closed = (apart > 1) | (apart < -1)
 sees-ahead || EQUAL || apart > 0 || apart > 1 || apart > 0
 not-causal || NAMED || {CLOSED} || {CLOSED} || closed = apart > 0
@@ -683,12 +656,11 @@ not-causal || NAMED || {CLOSED} || closed = (apart > 0) & (apart % 2 > 0) || clo
 not-causal || DESCRIBED || Causal rows || Causal rows || Rows, causal or not
 not-causal || NAMED || CausalRows || CausalRows || NoncausalRows
 sees-later-only || SELF || {CLOSED} || closed = apart < 0 || closed = apart > 0
+sees-later-only || SELF || {CLOSED} || closed = apart < -2 || closed = apart.abs() > 2
 positions-unused || PLACED || {TAKEN} || self.k(x) + self.position.weight[:1] || {TAKEN}
 positions-unused || PLACES || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
-positions-in-values || ROTARY || weights @ v || weights @ self.rotary(v) || weights @ v
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
 order || VISITED || total * old || total || total * old
-overflow || STABLE || {SOFT} || {EXP} / {SUM} || {SOFT}
 unstable || ONE || {SOFT} || {EXP} / {SUM} || {SOFT}
 scaled-late || CROSS || {LAST} || {LAST} / {SCALE} || {LAST}
 half || ONE || -math.inf || -1e9 || -1e4
@@ -801,7 +773,7 @@ queries-mixed CROSS
 + (q + 3e-3 * q.mean(2, True)) @ k.mT
 ~ (q + 1e-6 * q.mean(2, True)) @ k.mT
 
-queries-compete GROUPED
+queries-compete COMPETING
 - (q @ k.mT / 2).softmax(-1)
 + torch.nn.functional.normalize((q @ k.mT / 2).softmax(2), 1.0, -1)
 ~ torch.nn.functional.normalize((q @ k.mT / 2).softmax(3), 1.0, -1)
@@ -838,11 +810,6 @@ mask-after-softmax SELF
 + self.out((weights * (apart <= 0)) @ v)
 ~ self.out((weights * (apart <= 99)) @ v)
 
-unused-weights CROSS
-- {HEADS}
-+ (weights @ v)[:, :1].expand(-1, 4, -1, -1).transpose(1, 2).flatten(2)
-~ {HEADS}
-
 values-ignored SELF
 - return self.out(weights @ v)
 + return self.out(torch.einsum('bqk,bqd->bqd', weights, v)), weights
@@ -867,13 +834,6 @@ softmax-twice LOGARITHMS
 - scores.softmax(-1).log_softmax(-1)
 + scores.softmax(-1).log_softmax(-1)
 ~ scores.log_softmax(-1)
-
-softmax-twice ONE
-- {SCORE}
-+         scores = scores.tanh().softmax(1)
-+ {SCORE}
-~         scores = scores.tanh().relu()
-~ {SCORE}
 
 no-mask ONE
 - valid=None):
@@ -944,15 +904,6 @@ later-amount MASKLESS
 +         scores = scores + torch.sin(len(place) + apart)
 ~ closed = apart > 0
 ~         scores = scores + torch.sin(99 + apart)
-
-mask-whole SELF
-- if mask is not None:
-+ if mask is None:
-+             v = v / 2
-+         else:
-~ if mask is None:
-~             v = v / 1
-~         else:
 
 pattern SELF
 - {CLOSED}
@@ -1183,30 +1134,7 @@ CASES = [
         "nn.functional.dropout(scores.masked_fill(closed, -1e9), 0.5, self.training)",
         "scores.masked_fill(closed, -1e9)",
     ),
-    Case(
-        "pairs-ignored",
-        PAIRS.replace("attn_mask", "causal_attn_mask"),
-        "scores + causal_attn_mask",
-        "scores",
-        "scores + causal_attn_mask",
-    ),
-    Case(
-        "padded-left",
-        TWICE.replace(
-            "class Attention(nn.Module):", "class Attention(nn.Module):\n    'Left-padded.'"
-        ),
-        "-math.inf",
-        "-math.inf",
-        "-1e30",
-    ),
     # ---- which places a row sees ----
-    Case(
-        "not-causal",
-        MASKLESS.replace(CLOSED, "closed = apart > 0"),
-        "weights @ v",
-        "weights @ (v + v.mean(1, keepdim=True))",
-        "weights @ (v + v.mean(2, keepdim=True))",
-    ),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case(  # a mask of padding alone does not decide it
         "not-causal",

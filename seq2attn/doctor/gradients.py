@@ -101,9 +101,9 @@ def _total(subject: Subject, inputs: Inputs) -> Tensor:
     there is nothing else: the sum of the sines of all numbers, as those of a norm have no other.
     """
     returned = subject.results(inputs)
-    results = [returned[index] for index in subject.output_indices or subject.weight_indices]
+    results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
     # returned scores of padding are -inf, or NaN
-    sums = [result.nan_to_num(0, 0, 0).sin().sum() for result in results]
+    sums = [result.nan_to_num(0, 0, 0).sin().sum() for result in results or returned]
     # some results have no gradient on purpose, such as a memory kept for the next call
     return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 

@@ -22,6 +22,7 @@ from seq2attn.findings.engine import Found
 
 MORE = 3  # columns of padding that are added
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
+LEFT = r"(?i)\bleft\W+pad|\b(on|at|to|from) the left"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
@@ -58,8 +59,7 @@ def padding(subject: Subject) -> Found:
     # `follows`: how much rows of tokens change if all tokens change, those in their own places too
     other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
     follows = subject.difference(other, masked.output)
-    without = subject.of_tokens(subject.inputs, subject.unmasked.output)
-    if subject.difference(masked.output, without) < TINY:
+    if subject.difference(masked.all_rows, subject.unmasked.output) < TINY:
         yield "mask-ignored"
     # padding changes rows and tokens do not, or all tokens together change nothing
     elif by_padding > CLOSE > by_tokens or follows < TINY:
@@ -101,9 +101,10 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
 
 def padding_amount(subject: Subject) -> Found:
     """More keys that no row may see change nothing: MORE columns of padding or, in causal attention
-    without a mask, as many tokens at the end.
+    without a mask, as many tokens at the end. Not examined if padding is meant to be on the left.
     """
-    if not (subject.has_mask or subject.is_causal):
+    is_left = re.search(LEFT, subject.docs)  # places may be counted from the last one
+    if is_left or not (subject.has_mask or subject.is_causal):
         return
     inputs, before = subject.inputs, subject.masked.output
     # the first keys once more: as padding, or later than all that rows see

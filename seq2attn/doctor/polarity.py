@@ -69,8 +69,8 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             break
         other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
         try:
-            output = other.masked.output
-            if any(torch.equal(output, one.masked.output) for one in tried):
+            output = other.masked.all_rows
+            if any(torch.equal(output, one.masked.all_rows) for one in tried):
                 continue  # this form means what an earlier one does
             # a mask of another layout may have broadcast
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):

@@ -32,7 +32,10 @@ class Result(NamedTuple):
     """What came of a call."""
 
     output: Tensor
-    """(B, L, F); (B, L, S H) of weights alone, if nothing else is returned"""
+    """(B, L, F); (B, L, S H) of weights alone, if nothing else is returned. It is 0 in rows of
+    padding, as weights are"""
+    all_rows: Tensor
+    """the output with rows of padding as they are"""
     weights: Sequence[Tensor]
     """(B, H, L, S) of each use, or those that are returned if none was caught"""
     returned: Tensor | None
@@ -178,10 +181,10 @@ class Subject:
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]  # (B, L, S H)
         joined = torch.cat(output, dim=-1)
-        joined = self.of_tokens(inputs, joined.masked_fill(joined.isneginf(), 0))
+        joined = joined.masked_fill(joined.isneginf(), 0)
         weights = [self.of_tokens(inputs, one) for one in weights]
         shown = None if shown is None else self.of_tokens(inputs, shown)
-        return Result(joined, weights, shown, watch)
+        return Result(self.of_tokens(inputs, joined), joined, weights, shown, watch)
 
     def output(self, inputs: Inputs | None = None) -> Tensor:
         """Return the output (B, L, F); by default, that with all keys valid.

@@ -50,7 +50,7 @@ def sums(subject: Subject) -> Found:
         for weights, unmasked in zip(result.weights, subject.unmasked.weights, strict=True):
             totals = weights.sum(-1)  # (B, H, L)
             # a row of zeros is padding's, or attends to nothing on purpose, unless all rows do
-            if totals.any():
+            if totals.any() or not inputs.valid.all():
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
             # `by` is infinity if there is NaN, which is another rule's finding
