@@ -95,10 +95,12 @@ def state(subject: Subject) -> Found:
         yield "state", by
     elif (by := subject.difference(first, other_seed)) > CLOSE:
         # slot attention draws its queries on purpose (Locatello et al. 2020)
-        yield "random-slots" if "slot" in subject.docs.lower() else "random", by
+        has_slots = "slot" in subject.docs.lower() and not subject.is_self
+        yield "random-slots" if has_slots else "random", by
     elif subject.fresh is not None:
-        fresh = subject.called(attention=subject.fresh).output(other)
-        if subject.difference(fresh, subject.output(other)) > CLOSE:
+        # in rows of padding, too, where alone a mask shows behind causal rows
+        fresh = subject.called(attention=subject.fresh).run(other).all_rows
+        if subject.difference(fresh, subject.run(other).all_rows) > CLOSE:
             yield "cache"
 
 
