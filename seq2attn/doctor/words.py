@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-ROLES, GUESSES, FLAGS, POSITIONS = (
+ROLES, GUESSES, POSITIONS = (
     {name: set(words.split()) for name, words in WORDS[table].items()}
-    for table in ("roles", "guesses", "flags", "positions")
+    for table in ("roles", "guesses", "positions")
 )
 (
     SOURCES,
