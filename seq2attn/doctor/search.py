@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, Inputs, L, S, arguments_of, draw, function_of, module_of
+from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
 from seq2attn.doctor.masks import padding
@@ -211,7 +211,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
     nothing; if it is called with one row of the batch at a time, and no token reaches another one;
-    if a mask that must be given adds an axis to the result, as (B, S) does in the place of (L, S);
+    if a mask adds an axis of rows to a result, as (B, S) does in the place of (L, S);
     or if places are mixed with heads at a length other than S, which was a guess.
     """
     subject, inputs = observed(subject), subject.inputs
@@ -225,10 +225,9 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     before = fresh_output(inputs)
     if subject.call.by_row and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch")
-    with contextlib.suppress(RuntimeError):  # that one row fails may be a fault
-        one_row = fresh_output(subject.draw(rows=1).unpadded)  # (1, L, F)
-        if before.size(2) == len(before) * one_row.size(2):
-            raise ValueError("a mask of another layout has been broadcast")
+    shapes = [one.shape for one in subject.results(inputs)]
+    if any(len(shape) > 2 and shape.count(B) > 1 for shape in shapes):  # such as (B, B, D)
+        raise ValueError("a mask of another layout has been broadcast")
     if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
