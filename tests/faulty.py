@@ -409,6 +409,9 @@ CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are c
 OVER_WIDTH = CROSS.replace("math.sqrt(q.size(-1))", "q.size(-1)").replace(
     "nn.Module):", "nn.Module):\n    'Scores are q k / d, as in muP.'"
 )
+STABLE = ONE.replace(
+    "nn.Module):", "nn.Module):\n    'Scores may be large: they must not overflow.'"
+)
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
     .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
@@ -661,6 +664,7 @@ positions-unused || PLACED || {TAKEN} || self.k(x) + self.position.weight[:1] ||
 positions-unused || PLACES || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
 order || VISITED || total * old || total || total * old
+overflow || STABLE || {SOFT} || {EXP} / {SUM} || {SOFT}
 unstable || ONE || {SOFT} || {EXP} / {SUM} || {SOFT}
 scaled-late || CROSS || {LAST} || {LAST} / {SCALE} || {LAST}
 half || ONE || -math.inf || -1e9 || -1e4
