@@ -406,6 +406,9 @@ CUT = ONE.replace("nn.Module):", "nn.Module):\n    'Gradients of the query are c
     "query.unsqueeze", "query.detach().unsqueeze"
 )
 """no gradient of the query, on purpose"""
+DECODING = LAYER.replace("nn.Module):", "nn.Module):\n    'A causal decoder layer.'").replace(
+    "(tgt, tgt, tgt)", "(tgt, tgt, tgt, attn_mask=tgt.new_ones(2 * tgt.shape[1:2]).triu(1).bool())"
+)
 OVER_WIDTH = CROSS.replace("math.sqrt(q.size(-1))", "q.size(-1)").replace(
     "nn.Module):", "nn.Module):\n    'Scores are q k / d, as in muP.'"
 )
@@ -648,6 +651,7 @@ window || SELF || {CLOSED} || closed = apart.abs() > 2 || {CLOSED}
 dead-parameter || PAIRED || (q2, k2) || (q2, k1) || (q2, k2)
 not-causal || STEPWISE || keys.cumsum(1) || keys.sum(1, True) || keys.cumsum(1)
 window-wide || LOCAL || <= window) || <= self.window_size) || < self.window_size)
+not-causal || DECODING || triu(1) || triu(2) || triu(1)
 window-wide || RECENT || <= window) || <= self.window_size) || < self.window_size)
 window-wide || COUNTING || <= window) || <= self.window_size) || < self.window_size)
 window-wide || AROUND || > window || >= self.window_size || > self.window_size

@@ -66,6 +66,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.places,
     masks.windows,
     masks.named,
+    masks.among,
     steps.decoding,
     required.required,
     numbers.length,

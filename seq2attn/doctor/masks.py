@@ -211,3 +211,16 @@ def named(subject: Subject) -> Found:
         row, key = ahead.nonzero().mT
         # how many later places a row sees at most, and how far away the farthest is
         yield "not-causal", int(ahead.sum(1).max()), int((key - row).max())
+
+
+def among(subject: Subject) -> Found:
+    """Where queries attend to each other, as in a decoder layer, none sees a later one if the name
+    or the docstring says that it is causal, and no mask is given that decides that.
+    """
+    inputs = subject.inputs.unpadded
+    if inputs.query is None or not subject.averages(inputs.query.size(1)):
+        return
+    ahead = subject.reach(inputs, "query").amax(0).triu(1) > CLOSE  # (L, L) later queries
+    if ahead.any() and is_named_causal(subject.call.attention, padding=subject.call.mask):
+        row, query = ahead.nonzero().mT
+        yield "not-causal", int(ahead.sum(1).max()), int((query - row).max())
