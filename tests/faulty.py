@@ -1143,6 +1143,13 @@ CASES = [
         "scores.masked_fill(closed, -1e9)",
     ),
     # ---- which places a row sees ----
+    Case(
+        "not-causal",
+        MASKLESS.replace(CLOSED, "closed = apart > 0"),
+        "weights @ v",
+        "weights @ (v + v.mean(1, keepdim=True))",
+        "weights @ (v + v.mean(2, keepdim=True))",
+    ),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case(  # a mask of padding alone does not decide it
         "not-causal",

@@ -194,7 +194,8 @@ def _band(subject: Subject) -> Found:
 
 def named(subject: Subject) -> Found:
     """No row sees a later place if the name or the docstring says that the attention is causal,
-    unless it is given a mask that decides that; a mask of padding, (B, S) or lengths, cannot.
+    unless it is given a mask that decides that; a mask of padding, (B, S) or lengths, cannot. Nor
+    if its weights are causal: then later places reach the row in another way.
     """
     # as many queries as keys are drawn only where other numbers fail: they are places of one
     # sequence, though given twice
@@ -202,15 +203,19 @@ def named(subject: Subject) -> Found:
     ahead = subject.seen.triu(1)  # (L, S)
     if not is_paired or not ahead.any():
         return
-    mask = subject.call.mask
+    row, key = ahead.nonzero().mT
+    # how many later places a row sees at most, and how far away the farthest is
+    extent = int(ahead.sum(1).max()), int((key - row).max())
+    weights, mask = subject.unmasked.weights, subject.call.mask
+    is_of_lengths = subject.call.form in OF_LENGTHS
     # two axes are documented: (B, S)
-    is_of_padding = subject.call.form in OF_LENGTHS or len(axes_of(mask, subject.docs)[0]) == 2
+    is_of_padding = is_of_lengths or len(axes_of(mask, subject.docs)[0]) == 2
     # the mask of a prefix, which lets its tokens see each other, decides as well
     mask_decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not mask_decides and is_named_causal(subject.call.attention, padding=mask):
-        row, key = ahead.nonzero().mT
-        # how many later places a row sees at most, and how far away the farthest is
-        yield "not-causal", int(ahead.sum(1).max()), int((key - row).max())
+        yield "not-causal", "name or docstring says that it is", *extent
+    elif weights and not any(one.triu(1).any() for one in weights):
+        yield "not-causal", "weights are", *extent
 
 
 def among(subject: Subject) -> Found:
@@ -223,4 +228,5 @@ def among(subject: Subject) -> Found:
     ahead = subject.reach(inputs, "query").amax(0).triu(1) > CLOSE  # (L, L) later queries
     if ahead.any() and is_named_causal(subject.call.attention, padding=subject.call.mask):
         row, query = ahead.nonzero().mT
-        yield "not-causal", int(ahead.sum(1).max()), int((query - row).max())
+        extent = int(ahead.sum(1).max()), int((query - row).max())
+        yield "not-causal", "name or docstring says that it is", *extent

@@ -225,8 +225,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     before = fresh_output(inputs)
     if subject.call.by_row and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch")
-    shapes = [one.shape for one in subject.results(inputs)]
-    if any(len(shape) > 2 and shape.count(B) > 1 for shape in shapes):  # such as (B, B, D)
+    if all(_has_rows_twice(subject, rows) for rows in (B, 2)):  # other axes may be as long as one
         raise ValueError("a mask of another layout has been broadcast")
     if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
@@ -236,6 +235,12 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject
+
+
+def _has_rows_twice(subject: Subject, rows: int) -> bool:
+    """Return whether a result has two axes of rows of the batch, as (B, B, D) has."""
+    results = subject.results(subject.draw(rows=rows).unpadded)
+    return any(one.dim() > 2 and [*one.shape].count(rows) > 1 for one in results)
 
 
 def _untouched(subject: Subject) -> Subject:
