@@ -74,10 +74,20 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     places = is_token.nonzero()
     row, place = places[torch.randint(len(places), ())]
     along[row, place] = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
+    outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
-        """Return `_total` with the input moved along the direction by the distance `step`, ()."""
-        return _total(subject, inputs._replace(**{name: start + step * along}))
+        """Return the sum of the results, each number times a random factor, with the input moved
+        along the direction by the distance `step`, (). The factors are the same at each call.
+        """
+        results = subject.results(inputs._replace(**{name: start + step * along}))
+        drawn, sums = torch.Generator().manual_seed(1), []
+        for result in (results[index] for index in outputs):
+            factors = torch.rand(result.shape, generator=drawn, dtype=torch.float64)
+            # returned scores of padding are -inf, or NaN
+            sums.append((factors * result.nan_to_num(0, 0, 0)).sum())
+        # some results have no gradient on purpose, such as a memory kept for the next call
+        return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
     with unchanged(subject.module):
         subject.module.double()
@@ -94,18 +104,6 @@ def _has_gradient(subject: Subject, name: str) -> bool:
             torch.autograd.grad(total(zero), zero)
             return True
         return False
-
-
-def _total(subject: Subject, inputs: Inputs) -> Tensor:
-    """Return one number that follows from all that is returned beside weights, or from weights if
-    there is nothing else: the sum of the sines of all numbers, as those of a norm have no other.
-    """
-    returned = subject.results(inputs)
-    results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
-    # returned scores of padding are -inf, or NaN
-    sums = [result.nan_to_num(0, 0, 0).sin().sum() for result in results or returned]
-    # some results have no gradient on purpose, such as a memory kept for the next call
-    return torch.stack([one for one in sums if one.requires_grad] or sums).sum()
 
 
 @torch.enable_grad()
@@ -169,10 +167,13 @@ def _is_used(subject: Subject, name: str) -> bool:
 def _gradients(
     subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
-    """Return the gradients of parameters, by name: those of `_total`; None for a parameter on which
-    that does not depend.
+    """Return the gradients of parameters, by name: those of the sum of the squares of what is
+    returned beside weights, or of weights if there is nothing else; None for a parameter on which
+    that sum does not depend.
     """
-    total = _total(subject, inputs)
+    returned = subject.results(inputs)
+    results = [one for index, one in enumerate(returned) if index not in subject.weight_indices]
+    total = torch.stack([one.square().sum() for one in results or returned]).sum()
     if not total.requires_grad or not parameters:
         return dict.fromkeys(parameters)
     found = torch.autograd.grad(total, [*parameters.values()], allow_unused=True)
