@@ -218,9 +218,9 @@ class Recurrence(torch.autograd.Function):
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
-        # A size is 0, and a result None, where the inputs do not ask for it. Results that the C
-        # does not write in full, as in a row that has ended, begin as zeros; of the others, which
-        # are not initialised, it reads only what it wrote.
+        # A size is 0, and a result None, where the inputs do not ask for it. The C writes all of
+        # `states`. Results of which it leaves a part out, as weights after the end of a row, begin
+        # as zeros if they are read whole; of the others it reads only what it wrote.
         key_sizes = (0, 0, 0)  # number of keys, and widths of a key and a value
         filter_sizes = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None

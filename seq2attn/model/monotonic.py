@@ -189,7 +189,7 @@ class HardMonotonicDecoder(Decoder):
 
     Symbol y_t is written at one source position a_t. With s_t = cell(emb(y_{t-1}), s_{t-1}) and
     attention weights w_t:
-    emission    e_t(j, v) = softmax_v(W_o tanh(V [s_t; h_j]) + b)
+    emission    e_t(j, v) = softmax_v(W_o tanh(V [s_t; h_j] + b_V) + b_o)
     transition  A_t(i, j) = w_tj / (w_ti + ... + w_tS) for j >= i, else 0
                 order 0: w_tj / (w_t1 + ... + w_tS)
     prior       p_t(j) = P(a_t = j | y_<t) = sum_i q_{t-1}(i) A_t(i, j)
