@@ -24,7 +24,7 @@ PLAIN = NO_WAIT | getattr(os, "O_NOFOLLOW", 0)
 
 @contextlib.contextmanager
 def open_plain(path: Path, flags: int = NO_WAIT, most: int = MAX_BYTES) -> Iterator[BufferedReader]:
-    """Open a plain file of at most so many bytes. Raises `OSError` for a larger one, and for a pipe
+    """Open a plain file of at most `most` bytes. Raises `OSError` for a larger one, and for a pipe
     or a device, and waits for neither.
     """
     with open(os.open(path, os.O_RDONLY | flags), "rb") as file:

@@ -247,7 +247,7 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     if METRICS[plan.metric].of_file and not all(on_files):
         yield Problem("metric", f"{plan.metric} is measured on files of pairs (task: pairs)")
     if plan.metric == "alignment" and not any(map(_is_aligned, plan.trials)):
-        tasks = ", ".join({trial.config.task.name: None for trial in plan.trials})
+        tasks = ", ".join(dict.fromkeys(trial.config.task.name for trial in plan.trials))
         yield Problem(
             "metric", f"alignment needs the source position of each output, which {tasks} lacks"
         )

@@ -108,7 +108,8 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
 
 def _written(attention: Any, text: str) -> Call:
     """Return the call of an attention that a user wrote as `text`; the argument with `valid` in it
-    is the mask. Raises `Seq2AttnError` if the text is no call, or gives more than it takes.
+    is the mask. Raises `Seq2AttnError` if the text is not a call, or gives more arguments than
+    the attention takes.
     """
     try:
         written = ast.parse(text, mode="eval").body

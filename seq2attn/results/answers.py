@@ -126,10 +126,8 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
         above = moves[i]
         row = [(i + 1, DELETION)]
         for j, other in enumerate(hypothesis):
-            substitution = (
-                above[j][0] + (symbol != other),
-                SUBSTITUTION,
-            )  # or a match, which is free
+            # a match is a substitution that costs nothing
+            substitution = above[j][0] + (symbol != other), SUBSTITUTION
             deletion = above[j + 1][0] + 1, DELETION
             insertion = row[j][0] + 1, INSERTION
             row.append(min(substitution, deletion, insertion))  # of equal costs, the first move
