@@ -587,6 +587,20 @@ def first(line):
     return f"        {line}\n{SCORE}"
 
 
+IDS = """\
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, vocab, width):
+        super().__init__()
+        self.embed, self.score = nn.Embedding(vocab, width), nn.Linear(width, 1)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        scores = self.score(x).masked_fill((ids == 0)[..., None], -1e4)
+        return (scores.softmax(1) * x).sum(1)
+"""
+"""a network over ids, where 0 is padding"""
 BEST = """\
         largest, best = scores.topk(min(4, scores.size(1)), 1)
         weights = torch.zeros_like(scores).scatter(1, {}, largest.softmax(1))
@@ -624,6 +638,7 @@ mask-crash || ONE || ~valid || ~valid[:, None, :, None] || ~valid[:, :]
 mask-not-examined || SELF || {MASK} || closed = closed | mask['padding'] || {MASK}
 mask-is-added || SELF || {MASK} || scores = scores + mask || {MASK}
 mask-inverted || ONE || ~valid || valid || ~valid
+mask-inverted || IDS || ids == 0 || ids != 0 || ids == 0
 mask-inverted || KEEP || ~keep || keep || ~keep
 mask-inverted || CROSS || key_padding_mask[ || ~key_padding_mask[ || key_padding_mask[
 mask-inverted || HUGGING || attention_mask == 0 || attention_mask == 1 || attention_mask == 0

@@ -17,6 +17,9 @@ exit()
 # asks -> error: line 1: It calls input()
 name = input('name: ')
 
+# argues -> passed
+import argparse; argparse.ArgumentParser().parse_args()
+
 # leaves -> silent: its process ended with exit code 0
 import os; os._exit(0)
 

@@ -722,6 +722,42 @@ def attention(query, key, pos_embedding):
     return (query @ (key + pos_embedding).mT / 4.0).softmax(-1) @ key
 # -> pos_embedding=keys.new_zeros(1, keys.size(1), keys.size(2))
 
+# ids, of which 0 is padding; numbers of places are looked up, too
+class Attention(torch.nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocab_size, d_model, padding_idx=0)
+        self.places = torch.nn.Embedding(600, d_model)
+
+    def forward(self, input_ids):
+        x = self.embed(input_ids) + self.places(torch.arange(input_ids.size(1)))
+        scores = (x @ x.mT / 4.0).masked_fill((input_ids == 0)[:, None], -1e4)
+        return scores.softmax(-1) @ x
+# -> attention(input_ids=valid.long())
+
+# ids of a query, and of keys without a mask, time first
+class Attention(torch.nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocab_size, d_model)
+        self.attend = torch.nn.MultiheadAttention(d_model, 4)
+
+    def forward(self, src, tgt):
+        keys = self.embed(src)
+        return self.attend(self.embed(tgt), keys, keys)[0]
+# -> attention(src=valid.long().t(), tgt=torch.ones(query.shape[:2]).long().t())
+
+# all that it takes are ids of one sequence
+class Attention(torch.nn.Module):
+    def __init__(self, items, users, d_model):
+        super().__init__()
+        self.items, self.users = (torch.nn.Embedding(n, d_model) for n in (items, users))
+
+    def forward(self, item, category, user):
+        x = self.items(item) + self.items(category) + self.users(user)
+        return (x @ x.mT / 4.0).softmax(-1) @ x
+# -> attention(item=valid.long(), category=valid.long(), user=valid.long())
+
 # a mask that has to be given hides all keys in its usual form
 def attention(x, y, x_mask):
     "x: batch * len * width; y: batch * width; x_mask: 1 for padding, 0 for true"
@@ -760,6 +796,16 @@ def test_what_an_argument_may_be_is_tried(code, call):
     report = seq2attn.check_attention(made.get("attention") or made["Attention"], **WIDTHS)
     assert call in report.adapter
     assert_right(report)
+
+
+def test_embeddings_look_up_ids_again_in_the_end():
+    made = {}
+    exec(faulty.IDS, made)
+    module = made["Attention"](8, 16)
+    ids = torch.tensor([[1, 2, 0]])
+    before = module(ids)
+    seq2attn.check_attention(module)
+    assert torch.equal(module(ids), before)
 
 
 def test_a_mask_is_given_the_numbers_that_a_docstring_names():

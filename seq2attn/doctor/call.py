@@ -101,11 +101,25 @@ class Call:
     """the attention takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
     after: str = ""
     """joins the two axes of an image in the result, as ".flatten(1, 2)" does; "" without images"""
+    embeddings: Sequence[str] = ()
+    """names of the embeddings that get ids, in place of which they return the keys, or the query"""
 
     @property
     def before(self) -> str:
         """The statements that come before the call"""
-        return self.first.replace("MASK", self.form)
+        return "\n".join([*self._lookups(), *self.first.replace("MASK", self.form).splitlines()])
+
+    def _lookups(self) -> Iterator[str]:
+        """Yield for each of the `embeddings` the statement by which it returns keys in place of the
+        vectors of their ids, and the query of other ids, or what it looks up without a query.
+        """
+        texts = " ".join(self.expressions.values())
+        turned = ".transpose(0, 1)" if ".t()" in texts else ""  # ids (S, B)
+        for name in self.embeddings:
+            part = f'attention.get_submodule("{name}")'
+            other = f"query{turned}" if "query" in texts else f"{part}.weight[ids]"
+            vectors = f"keys{turned} if ids.shape == keys{turned}.shape[:2] else {other}"
+            yield f"{part}.forward = lambda ids: {vectors}"
 
     @property
     def inputs(self) -> str:
@@ -140,8 +154,12 @@ class Call:
             inputs = inputs._replace(values=inputs.keys.cos())  # other numbers than the keys
         names = inputs.each(torch.clone)._asdict()
         names |= {"attention": self.attention, "torch": torch}
-        exec(_compiled(call.before, "exec"), names)
-        return eval(_compiled(text, "eval"), names)
+        try:
+            exec(_compiled(call.before, "exec"), names)
+            return eval(_compiled(text, "eval"), names)
+        finally:
+            for name in self.embeddings:
+                vars(self.attention.get_submodule(name)).pop("forward", None)
 
     def __str__(self) -> str:
         head = f"def attend({self.inputs}):"

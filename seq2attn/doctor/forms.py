@@ -14,10 +14,12 @@ from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, modul
 from seq2attn.doctor.constructors import SIDE
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, docs_of, role_by_type
-from seq2attn.doctor.words import BATCH, OF_TOKENS, WORDS, required, role_of, words
+from seq2attn.doctor.words import BATCH, OF_TOKENS, POSITIONS, WORDS, required, role_of, words
 
 MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
 """words of a mask, or of lengths, that say what is padding"""
+MAY_BE_IDS = ("query", "keys", "values", "again", "history", "other")
+"""roles of arguments that may all be ids of one sequence"""
 RANKED = 2000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
@@ -42,7 +44,7 @@ class Meaning(NamedTuple):
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
-    """of queries and keys: "plain", "heads", "channels", "rows", "equal" or "images" """
+    """of queries and keys: "plain", "heads", "channels", "rows", "ids", "equal" or "images" """
     widths: Widths
     length: int
     """how many keys there are"""
@@ -63,6 +65,12 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
+    of_ids = {  # the widths of vectors that ids stand for, and not numbers of places
+        (part.embedding_dim, part.embedding_dim)
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Embedding) and not words(name) & POSITIONS["encoded"]
+    }
+    usual = "ids" if of_ids else "channels" if is_of_images else "plain"
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
     combinations = product(
         [S, *_lengths_of(module)],
@@ -70,16 +78,24 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         (False, True),  # is_same: query and keys are the same sequence
         dict.fromkeys((needed_only, all_given)),  # once, if they are equal
         (said, "") if has_axes else ("",),  # text: "" where shapes are not as docstrings say
-        sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
+        sorted(WORDS["cross"], key=lambda layouts: layouts != usual),
     )
+    if of_ids:
+        combinations = sorted(combinations, key=lambda one: one[-1] != "ids")
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        # one row is given without the axis of the batch, which docstrings count. So the group comes
-        # twice, at no cost: a call that failed is not tried again
-        if layouts == "rows":
+        # one row is given without the axis of the batch, and ids without that of features, which
+        # docstrings count. So the group comes twice, at no cost: a call that failed is not tried
+        # again
+        if layouts in ("rows", "ids"):
             text = ""
+        if layouts == "ids":
+            if is_same:
+                continue
+            pairs = sorted(of_ids, reverse=True)
         group = []
-        for of_names, mask, is_guess in _readings(names, said, is_same):
+        readings = _of_ids(names) if layouts == "ids" else _readings(names, said, is_same)
+        for of_names, mask, is_guess in readings:
             # without a query, pairs differ by the width of the keys alone
             unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
             for pair in unique:
@@ -111,6 +127,18 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
         if any(names[mask] for mask in masks):
             late.append((of_names, "", False))
     yield from late
+
+
+def _of_ids(names: Mapping[str, bool]) -> Iterator[Reading]:
+    """Yield readings of the names of arguments where ids may be given: those of `_readings`, then
+    those in which all arguments that it does not know are ids of one sequence.
+    """
+    usual = list(_readings(names, "", False))
+    yield from usual
+    for of_names, mask, is_guess in usual:
+        ids = [name for role in MAY_BE_IDS for name in of_names[role]]
+        alike: Roles = {role: [] for role in MAY_BE_IDS}
+        yield {**of_names, **alike, "keys": ids}, mask, is_guess
 
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:

@@ -63,7 +63,9 @@ def padding(subject: Subject) -> Found:
         yield "mask-ignored"
     # padding changes rows and tokens do not, or all tokens together change nothing
     elif by_padding > CLOSE > by_tokens or follows < TINY:
-        yield "mask-inverted", subject.call.mask, "its name"
+        is_of_ids = subject.call.mask in subject.call.expressions
+        says = "0, the id of padding," if is_of_ids else "its name"
+        yield "mask-inverted", subject.call.mask, says
     elif weight.max() > TINY:
         is_first_padding = ~subject.inputs.valid & subject.inputs.valid.roll(1, 1)
         is_wider = (weight * ~is_first_padding).max() > TINY  # later padding gets weight, too

@@ -6,7 +6,7 @@ beyond doubt. A meaning is a reading of the arguments' names: which one is the m
 the keys, and so on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,13 +39,26 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     has no mask, they are LEFT_OUT if an argument may be one, and otherwise 0.
     """
     mask = meaning.mask
+    if not mask and subject.call.embeddings:  # padding has the id 0, from which a mask may be made
+        ids, form = next(one for one in subject.call.expressions.items() if "valid" in one[1])
+        tried, _ = _tried(subject.called(needs_mask=True), ids, [form])
+        if not tried or tried[0].doubts == DOUBTS["mask-ignored"]:
+            return subject
+        inputs = tried[0].inputs
+        left = replace(tried[0], inputs=inputs._replace(valid=inputs.valid.flip(1)))
+        if tried[0].doubts and not listed(padding(left)):
+            told = [
+                ("mask-not-examined", {"name": ids, "by": "padding is meant to be on the left"})
+            ]
+            return replace(subject, call_findings=told)
+        return tried[0]
     # no mask, neither as an argument nor in a statement before the call, such as `set_mask(MASK)`
     if not mask and "MASK" not in subject.call.first:
         # a mask that must be given, though, got None
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
         return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
-    tried, problems = _tried(subject, meaning)
+    tried, problems = _tried(subject, mask, forms_of_mask(meaning))
     if not tried:
         # it is a fault only if the name tells that it is a mask of padding
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
@@ -55,7 +68,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
-def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
+def _tried(
+    subject: Subject, mask: str, forms: Sequence[str]
+) -> tuple[list[Subject], list[Exception]]:
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
     """
@@ -63,11 +78,11 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
-    for form in forms_of_mask(meaning):
+    for form in forms:
         # lengths as shares of the longest, the last form, are tried only if another did nothing
         if form == WORDS["of_lengths"][-1] and tried and "mask-ignored" not in codes:
             break
-        other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
+        other = replace(subject.called(mask=mask, form=form), inputs=inputs)
         try:
             output = other.masked.all_rows
             if any(torch.equal(output, one.masked.all_rows) for one in tried):

@@ -239,6 +239,7 @@ def _separate(folder: Path, timeout: float) -> None:
     for stream, target in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
         os.dup2(target, stream)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    del sys.argv[1:]  # arguments that the file may parse are not its own
     # by lines: what ends the process may write nothing more
     sys.stdout = sys.stderr = open(  # noqa: SIM115
         1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False

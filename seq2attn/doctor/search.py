@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
@@ -211,10 +212,13 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
-    nothing; if it is called with one row of the batch at a time, and no token reaches another one;
+    nothing; if it is called with one row of the batch at a time, or with ids, and no token reaches
+    another one;
     if a mask adds an axis of rows to a result, as (B, S) does in the place of (L, S);
     or if places are mixed with heads at a length other than S, which was a guess.
     """
+    if meaning.layouts == "ids":
+        subject = subject.called(embeddings=_given_ids(subject))
     subject, inputs = observed(subject), subject.inputs
 
     def fresh_output(inputs: Inputs) -> Tensor:
@@ -224,8 +228,8 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
         return _untouched(subject).output(inputs)
 
     before = fresh_output(inputs)
-    if subject.call.by_row and subject.keeps_tokens_apart:
-        raise ValueError("what was taken for a sequence is a batch")
+    if (subject.call.by_row or subject.call.embeddings) and subject.keeps_tokens_apart:
+        raise ValueError("what was taken for a sequence is a batch, or not attended to")
     if all(_has_rows_twice(subject, rows) for rows in (B, 2)):  # other axes may be as long as one
         raise ValueError("a mask of another layout has been broadcast")
     if subject.length != S and subject.unmasked.watch.is_moved:
@@ -236,6 +240,24 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject
+
+
+def _given_ids(subject: Subject) -> list[str]:
+    """Return the names of the embeddings that are given the ids of the call, which are all 1, and
+    no other ids, such as numbers of places. Raises `ValueError` if there is none.
+    """
+    given: set[nn.Module] = set()
+
+    def note(part: nn.Module, arguments: Any) -> None:
+        if isinstance(part, nn.Embedding) and arguments[0].dim() == 2 and (arguments[0] == 1).all():
+            given.add(part)
+
+    with register_module_forward_pre_hook(note):
+        subject.results(subject.inputs)
+    names = [name for name, part in subject.module.named_modules() if part in given]
+    if not names:
+        raise ValueError("no embedding is given ids")
+    return names
 
 
 def _has_rows_twice(subject: Subject, rows: int) -> bool:
