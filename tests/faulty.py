@@ -605,6 +605,7 @@ BEST = """\
         largest, best = scores.topk(min(4, scores.size(1)), 1)
         weights = torch.zeros_like(scores).scatter(1, {}, largest.softmax(1))
 """
+MADE = "self.split(self.k(keys)), self.split(self.v(values))"
 UNDERFLOWS = "w = torch.softmax(scores * valid, 1) * valid; weights = w / (w.sum(1, True) + 1e-13)"
 TABLE = f"""
 in-place || CROSS || {HEAD_FILL} || {HEAD_FILL}; {HEAD_MASK}.zero_() || {HEAD_FILL}
@@ -628,6 +629,7 @@ axis || POOLED || softmax(2) || softmax(1) || softmax(-1)
 sums || ONE || {SOFT} || {SOFT} * 0.995 || {SOFT} * 0.9999
 sums || ONE || {SOFT} || torch.sigmoid(scores) || {SOFT}
 sums || TALKING || - weights * less || - weights * less || * 1
+keys-exchanged || CROSS || {MADE} || self.split(self.k(values)), self.split(self.v(keys)) || {MADE}
 keys-as-values || ONE || @ values || @ keys || @ (keys + values)
 values-ignored || CROSS || {HEADS} || {HEADS} * 0 + query || {HEADS} + query
 values-ignored || POOL || * keys) || * keys.abs() ** 0) || * keys.abs() ** 0.9)

@@ -758,6 +758,36 @@ class Attention(torch.nn.Module):
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> attention(item=valid.long(), category=valid.long(), user=valid.long())
 
+# ids of words, in sentences; a state need not be given
+class Attention(torch.nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocab_size, d_model)
+        self.rnn = torch.nn.GRU(d_model, d_model, batch_first=True)
+
+    def forward(self, docs, hidden_state):
+        sentences = self.embed(docs.flatten(0, 1)).mean(1).unflatten(0, docs.shape[:2])
+        x, _ = self.rnn(sentences, hidden_state)
+        return (x @ x.mT / 4.0).softmax(-1) @ x
+# -> docs=valid[..., None].expand(-1, -1, 2).long(), hidden_state=None
+
+# coordinates of points, and labels that need not be given
+class Attention(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.far = torch.nn.Linear(3, 1)
+
+    def forward(self, xyz, features, labels=None):
+        apart = xyz[:, :, None] - xyz[:, None]
+        return (features @ features.mT / 4.0 + self.far(apart)[..., 0]).softmax(-1) @ features
+# -> xyz=keys[..., :3], features=keys
+
+# the name of a mask tells which of two are the keys
+def attention(agent_feat, neigh_feats, neigh_mask):
+    scores = (neigh_feats @ agent_feat[:, :, None] / 4.0).squeeze(2)
+    return (scores.masked_fill(~neigh_mask, -1e4).softmax(1)[:, None] @ neigh_feats).squeeze(1)
+# -> agent_feat=query[:, 0], neigh_feats=keys, neigh_mask=valid
+
 # a mask that has to be given hides all keys in its usual form
 def attention(x, y, x_mask):
     "x: batch * len * width; y: batch * width; x_mask: 1 for padding, 0 for true"

@@ -115,11 +115,14 @@ class Call:
         """
         texts = " ".join(self.expressions.values())
         turned = ".transpose(0, 1)" if ".t()" in texts else ""  # ids (S, B)
+        is_given, vectors = f"ids.shape == keys{turned}.shape[:2]", f"keys{turned}"
+        if "expand" in texts:  # ids (B, S, 2), in any shape: each vector twice
+            is_given = "ids.numel() == 2 * valid.numel()"
+            vectors = "keys.repeat_interleave(2, 1).view(*ids.shape, -1)"
         for name in self.embeddings:
             part = f'attention.get_submodule("{name}")'
             other = f"query{turned}" if "query" in texts else f"{part}.weight[ids]"
-            vectors = f"keys{turned} if ids.shape == keys{turned}.shape[:2] else {other}"
-            yield f"{part}.forward = lambda ids: {vectors}"
+            yield f"{part}.forward = lambda ids: {vectors} if {is_given} else {other}"
 
     @property
     def inputs(self) -> str:

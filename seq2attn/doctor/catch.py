@@ -101,6 +101,13 @@ class Watch(TorchDispatchMode):
                     found.append((rows.reshape(-1, self.length), keys))
         return found
 
+    def __exit__(self, *error: Any) -> None:
+        """Let go of what only other operations of the call needed."""
+        self._factors.clear()
+        self._elementwise.clear()
+        self.softmaxes = [pair for pair in self.softmaxes if self.length in pair[0].shape]
+        super().__exit__(*error)
+
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation of torch, `func`, and return its result. torch calls this for each
         operation inside `with`.
@@ -121,7 +128,8 @@ class Watch(TorchDispatchMode):
             # of the right operand beside weights on the left, or axis -2 of the left one. An axis
             # of length 1 holds no features: the product may only add the weights up
             multiplies_features = [right.size(-1) > 1, left.size(-2) > 1]
-            self.products.append((left, right, self._factor(left) * self._factor(right)))
+            if self.length in (left.size(-2), right.size(-1)):  # rows that may be scores of keys
+                self.products.append((left, right, self._factor(left) * self._factor(right)))
             args[pair] = self._record([left, right], [-1, -2], multiplies_features)
         elif kind is aten.sum and len(args) > 1:
             # perhaps of a product of elements; axes may be None, all of them, which is no use

@@ -14,7 +14,16 @@ from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, function_of, modul
 from seq2attn.doctor.constructors import SIDE
 from seq2attn.doctor.roles import Roles, masks_of, roles
 from seq2attn.doctor.said import axes_of, docs_of, role_by_type
-from seq2attn.doctor.words import BATCH, OF_TOKENS, POSITIONS, WORDS, required, role_of, words
+from seq2attn.doctor.words import (
+    BATCH,
+    OF_TOKENS,
+    POSITIONS,
+    STATES,
+    WORDS,
+    required,
+    role_of,
+    words,
+)
 
 MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
 """words of a mask, or of lengths, that say what is padding"""
@@ -136,9 +145,11 @@ def _of_ids(names: Mapping[str, bool]) -> Iterator[Reading]:
     usual = list(_readings(names, "", False))
     yield from usual
     for of_names, mask, is_guess in usual:
-        ids = [name for role in MAY_BE_IDS for name in of_names[role]]
         alike: Roles = {role: [] for role in MAY_BE_IDS}
-        yield {**of_names, **alike, "keys": ids}, mask, is_guess
+        for name in names:
+            if any(name in of_names[role] for role in MAY_BE_IDS):
+                alike["other" if words(name) & STATES else "keys"].append(name)
+        yield {**of_names, **alike}, mask, is_guess
 
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:

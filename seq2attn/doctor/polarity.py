@@ -39,19 +39,8 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     has no mask, they are LEFT_OUT if an argument may be one, and otherwise 0.
     """
     mask = meaning.mask
-    if not mask and subject.call.embeddings:  # padding has the id 0, from which a mask may be made
-        ids, form = next(one for one in subject.call.expressions.items() if "valid" in one[1])
-        tried, _ = _tried(subject.called(needs_mask=True), ids, [form])
-        if not tried or tried[0].doubts == DOUBTS["mask-ignored"]:
-            return subject
-        inputs = tried[0].inputs
-        left = replace(tried[0], inputs=inputs._replace(valid=inputs.valid.flip(1)))
-        if tried[0].doubts and not listed(padding(left)):
-            told = [
-                ("mask-not-examined", {"name": ids, "by": "padding is meant to be on the left"})
-            ]
-            return replace(subject, call_findings=told)
-        return tried[0]
+    if subject.call.embeddings and not masks_of(meaning.roles):
+        return _with_mask_of_ids(subject)
     # no mask, neither as an argument nor in a statement before the call, such as `set_mask(MASK)`
     if not mask and "MASK" not in subject.call.first:
         # a mask that must be given, though, got None
@@ -66,6 +55,21 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
+
+
+def _with_mask_of_ids(subject: Subject) -> Subject:
+    """Return a subject that is called with ids of padding, which are 0, if it makes a mask of ids;
+    otherwise, or if padding has to be on the left, as it is.
+    """
+    name, form = next(one for one in subject.call.expressions.items() if "valid" in one[1])
+    tried, _ = _tried(subject.called(needs_mask=True), name, [form])
+    if not tried or tried[0].doubts == DOUBTS["mask-ignored"]:
+        return subject
+    padded_left = tried[0].inputs._replace(valid=tried[0].inputs.valid.flip(1))
+    if tried[0].doubts and not listed(padding(replace(tried[0], inputs=padded_left))):
+        told = {"name": name, "by": "padding is meant to be on the left"}
+        return replace(subject, call_findings=[("mask-not-examined", told)])
+    return tried[0]
 
 
 def _tried(

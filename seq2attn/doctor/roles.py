@@ -48,7 +48,12 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     # the other way round, if no name says which are the keys: neither their own names, nor that of
     # a mask or of lengths of just one of them
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    if found["query"] and told <= {"weak", ""} and len(masked) != 1:
+    tell_nothing = told <= {"weak", ""} and len(masked) != 1
+    # or if both names say so, and that of a mask is like the query's: `neighbour_mask`
+    of_masks = words(*found["mask"], *found["lengths"])
+    is_masked = [bool(words(*found[role]) & of_masks) for role in ("query", "keys")]
+    is_like_query = len(told) == 1 and is_masked == [True, False]
+    if found["query"] and (tell_nothing or is_like_query):
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
@@ -70,7 +75,8 @@ def _guess_keys_and_query(
     # an optional argument is left out, unless it is likely the keys, or there is nothing else
     rest = [name for name in weak if names[name] or name in sources]
     if not rest and not (found["query"] and found["keys"]):
-        rest = weak[:1]
+        # beside keys, an optional one whose name tells nothing, such as `labels`, is no query
+        rest = [name for name in weak if role_of(name) or not found["keys"]][:1]
     if not found["keys"]:
         after_query = rest if found["query"] else rest[1:]  # the first one is then the query
         # one argument alone is the keys, even if it is named as a query: it attends to itself

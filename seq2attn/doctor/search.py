@@ -249,7 +249,7 @@ def _given_ids(subject: Subject) -> list[str]:
     given: set[nn.Module] = set()
 
     def note(part: nn.Module, arguments: Any) -> None:
-        if isinstance(part, nn.Embedding) and arguments[0].dim() == 2 and (arguments[0] == 1).all():
+        if isinstance(part, nn.Embedding) and arguments[0].dim() > 1 and (arguments[0] == 1).all():
             given.add(part)
 
     with register_module_forward_pre_hook(note):

@@ -25,7 +25,7 @@ CLOSE = 1e-4  # smaller differences, relative to the largest number of a result,
 TINY = 1e-6  # smaller ones are nothing at all
 DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
 ALL = slice(None)
-LOCAL = {*POSITIONS["blocks"], "segment", "segments", "window"}
+LOCAL = {*POSITIONS["blocks"], "segment", "segments", "window", "landmarks"}
 
 
 class Result(NamedTuple):

@@ -19,7 +19,7 @@ from seq2attn.doctor.call import B, Inputs
 from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.said import docs_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
-from seq2attn.doctor.words import words
+from seq2attn.doctor.words import role_of, words
 from seq2attn.findings.engine import Found
 
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
@@ -100,8 +100,9 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # a key without weight that yet changes the result has a part in the sum of the softmax
     if has_softmax and ((weights == 0).all(0).all(0) & subject.seen).any():
         return "mask-after-softmax"
-    # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant
-    may_be_negative = has_softmax or _needs_no_softmax(subject)
+    # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant, as in
+    # recommenders over ids such as NARM (Li et al. 2017)
+    may_be_negative = has_softmax or subject.call.embeddings or _needs_no_softmax(subject)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
     return "sums"
@@ -135,10 +136,19 @@ def used(subject: Subject) -> Found:
     if any("values" in text for text in subject.call.expressions.values()):
         # of inputs without values, the call makes them of the keys, by cos. The same are set here,
         # and then changed, while the keys stay
-        other_values = inputs._replace(values=inputs.keys.cos()).changed_at(ALL, "values")
+        given = inputs._replace(values=inputs.keys.cos())
+        other_values = given.changed_at(ALL, "values")
         if subject.change_with(other_values).max() < TINY:
             # if weights multiply anything, it follows from the keys alone
             yield "keys-as-values" if uses else "values-ignored"
+            return
+        by_keys, by_values = (
+            max(map(gap, subject.unmasked.weights, subject.run(other).weights), default=0.0)
+            for other in (given.changed_at(ALL, "keys"), other_values)
+        )
+        is_told = any(role_of(name) == "values" for name in subject.call.expressions)
+        if by_keys < TINY and by_values > CLOSE and is_told:
+            yield "keys-exchanged"
             return
     other_keys = inputs.changed_at(ALL, "keys")
     # not strict, as other keys may lead to another number of uses
