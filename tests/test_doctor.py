@@ -733,7 +733,7 @@ class Attention(torch.nn.Module):
         x = self.embed(input_ids) + self.places(torch.arange(input_ids.size(1)))
         scores = (x @ x.mT / 4.0).masked_fill((input_ids == 0)[:, None], -1e4)
         return scores.softmax(-1) @ x
-# -> attention(input_ids=valid.long())
+# -> attention(input_ids=valid * (torch.arange(valid.numel()).view(valid.shape) + 600))
 
 # ids of a query, and of keys without a mask, time first
 class Attention(torch.nn.Module):
@@ -745,7 +745,7 @@ class Attention(torch.nn.Module):
     def forward(self, src, tgt):
         keys = self.embed(src)
         return self.attend(self.embed(tgt), keys, keys)[0]
-# -> attention(src=valid.long().t(), tgt=torch.ones(query.shape[:2]).long().t())
+# -> attention(src=(valid * (torch.arange(valid.numel()).view(valid.shape) + 32)).t(), tgt=
 
 # all that it takes are ids of one sequence
 class Attention(torch.nn.Module):
@@ -756,7 +756,7 @@ class Attention(torch.nn.Module):
     def forward(self, item, category, user):
         x = self.items(item) + self.items(category) + self.users(user)
         return (x @ x.mT / 4.0).softmax(-1) @ x
-# -> attention(item=valid.long(), category=valid.long(), user=valid.long())
+# -> attention(item=valid * (torch.arange(valid.numel()).view(valid.shape) + 16), category=valid * 
 
 # ids of words, in sentences; a state need not be given
 class Attention(torch.nn.Module):
@@ -769,7 +769,7 @@ class Attention(torch.nn.Module):
         sentences = self.embed(docs.flatten(0, 1)).mean(1).unflatten(0, docs.shape[:2])
         x, _ = self.rnn(sentences, hidden_state)
         return (x @ x.mT / 4.0).softmax(-1) @ x
-# -> docs=valid[..., None].expand(-1, -1, 2).long(), hidden_state=None
+# -> [..., None].expand(-1, -1, 2), hidden_state=None
 
 # coordinates of points, and labels that need not be given
 class Attention(torch.nn.Module):

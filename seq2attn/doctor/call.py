@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import CodeType
 from typing import Any, NamedTuple
@@ -101,8 +101,9 @@ class Call:
     """the attention takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
     after: str = ""
     """joins the two axes of an image in the result, as ".flatten(1, 2)" does; "" without images"""
-    embeddings: Sequence[str] = ()
-    """names of the embeddings that get ids, in place of which they return the keys, or the query"""
+    embeddings: Mapping[str, int] = field(default_factory=dict)
+    """names of the embeddings that are given ids of the keys, and of the query, each with how many
+    ids lie between its own and these"""
 
     @property
     def before(self) -> str:
@@ -110,19 +111,18 @@ class Call:
         return "\n".join([*self._lookups(), *self.first.replace("MASK", self.form).splitlines()])
 
     def _lookups(self) -> Iterator[str]:
-        """Yield for each of the `embeddings` the statement by which it returns keys in place of the
-        vectors of their ids, and the query of other ids, or what it looks up without a query.
+        """Yield for each of the `embeddings` the statement that adds the keys, and the query, to
+        the vectors that it looks up.
         """
-        texts = " ".join(self.expressions.values())
-        turned = ".transpose(0, 1)" if ".t()" in texts else ""  # ids (S, B)
-        is_given, vectors = f"ids.shape == keys{turned}.shape[:2]", f"keys{turned}"
-        if "expand" in texts:  # ids (B, S, 2), in any shape: each vector twice
-            is_given = "ids.numel() == 2 * valid.numel()"
-            vectors = "keys.repeat_interleave(2, 1).view(*ids.shape, -1)"
-        for name in self.embeddings:
+        added = "keys.flatten(0, 1)"
+        if "query" in " ".join(self.expressions.values()):
+            added += ", query.flatten(0, 1)"
+        for name, missing in self.embeddings.items():
             part = f'attention.get_submodule("{name}")'
-            other = f"query{turned}" if "query" in texts else f"{part}.weight[ids]"
-            yield f"{part}.forward = lambda ids: {vectors} if {is_given} else {other}"
+            known = f"{part}.weight"
+            if missing:
+                known = f"torch.nn.functional.pad({known}, (0, 0, 0, {missing}))"
+            yield f"{part}.forward = torch.cat([{known}, {added}]).__getitem__"
 
     @property
     def inputs(self) -> str:

@@ -74,11 +74,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
-    of_ids = {  # the widths of vectors that ids stand for, and not numbers of places
-        (part.embedding_dim, part.embedding_dim)
-        for name, part in module.named_modules()
-        if isinstance(part, nn.Embedding) and not words(name) & POSITIONS["encoded"]
-    }
+    of_ids = {(one.embedding_dim, one.embedding_dim) for one in embeddings_of(module)}
     usual = "ids" if of_ids else "channels" if is_of_images else "plain"
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
     combinations = product(
@@ -136,6 +132,16 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
         if any(names[mask] for mask in masks):
             late.append((of_names, "", False))
     yield from late
+
+
+def embeddings_of(module: nn.Module) -> list[nn.Embedding]:
+    """Return the embeddings of a module, but for those of positions."""
+    named = module.named_modules()
+    return [
+        part
+        for name, part in named
+        if isinstance(part, nn.Embedding) and not words(name) & POSITIONS["encoded"]
+    ]
 
 
 def _of_ids(names: Mapping[str, bool]) -> Iterator[Reading]:
@@ -207,6 +213,9 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         joined = ".flatten(2)" if "mT" in keys else ".flatten(1, 2)"
         call = replace(call, after=joined if "SIDE" in keys else "")
         keys = keys.replace("SIDE", str(side))
+        if "VOCAB" in keys:
+            vocabulary = max(one.num_embeddings for one in embeddings_of(module_of(attention)))
+            keys, query = (text.replace("VOCAB", str(vocabulary)) for text in (keys, query))
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}

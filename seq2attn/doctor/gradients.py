@@ -118,8 +118,6 @@ def parameters(subject: Subject) -> Found:
     if subject.is_image or not _is_all_given(subject.call):
         return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    for name in subject.call.embeddings:  # the call gives what they would look up
-        named.pop(f"{name}.weight", None)
     usual = _gradients(subject, subject.inputs.unpadded, named)
     # in evaluation, some attentions keep what they computed once, which then gives no gradients
     with unchanged(subject.module):

@@ -61,8 +61,8 @@ def padding(subject: Subject) -> Found:
     follows = subject.difference(other, masked.output)
     if subject.difference(masked.all_rows, subject.unmasked.output) < TINY:
         yield "mask-ignored"
-    # padding changes rows and tokens do not, or all tokens together change nothing
-    elif by_padding > CLOSE > by_tokens or follows < TINY:
+    # padding counts and tokens do not, or all tokens together change nothing
+    elif max(by_padding, weight.max()) > CLOSE > by_tokens or follows < TINY:
         is_of_ids = subject.call.mask in subject.call.expressions
         says = "0, the id of padding," if is_of_ids else "its name"
         yield "mask-inverted", subject.call.mask, says

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
-from seq2attn.doctor.call import B, Call, padded
+from seq2attn.doctor.call import B, Call, Inputs, padded
 from seq2attn.doctor.forms import MEANT, Meaning, forms_of_mask, means_padding
-from seq2attn.doctor.masks import padding
+from seq2attn.doctor.masks import padding, padding_amount
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
-from seq2attn.doctor.subject import Result, Subject, least_doubtful
+from seq2attn.doctor.subject import CLOSE, TINY, Result, Subject, least_doubtful, unchanged
 from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
 from seq2attn.errors import error_text
 from seq2attn.findings.engine import listed
@@ -58,18 +59,32 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
 
 
 def _with_mask_of_ids(subject: Subject) -> Subject:
-    """Return a subject that is called with ids of padding, which are 0, if it makes a mask of ids;
-    otherwise, or if padding has to be on the left, as it is.
+    """Return a subject that is called with ids of padding, which are 0, if it makes a mask of ids:
+    if another id with the same vector gives another result. Otherwise, and if padding has to be on
+    the left, return it without padding.
     """
     name, form = next(one for one in subject.call.expressions.items() if "valid" in one[1])
-    tried, _ = _tried(subject.called(needs_mask=True), name, [form])
-    if not tried or tried[0].doubts == DOUBTS["mask-ignored"]:
-        return subject
-    padded_left = tried[0].inputs._replace(valid=tried[0].inputs.valid.flip(1))
-    if tried[0].doubts and not listed(padding(replace(tried[0], inputs=padded_left))):
+    inputs = subject.inputs._replace(valid=padded(B, subject.length))
+    masked = replace(subject.called(mask=name, form=form, needs_mask=True), inputs=inputs)
+    with unchanged(subject.module):
+        for embedding in map(subject.module.get_submodule, subject.call.embeddings):
+            embedding.weight[1] = embedding.weight[0]
+        other = masked.called(form=form.replace("valid *", "~valid + valid *")).output(inputs)
+        if masked.difference(other, masked.output(inputs)) < TINY:
+            return subject
+    if listed(padding_amount(masked)) and _is_padded_left(masked):
         told = {"name": name, "by": "padding is meant to be on the left"}
         return replace(subject, call_findings=[("mask-not-examined", told)])
-    return tried[0]
+    return replace(masked, doubts=LEAKS * bool(listed(padding(masked))))
+
+
+def _is_padded_left(subject: Subject) -> bool:
+    """Return whether more columns of padding on the left change nothing."""
+    inputs = subject.inputs._replace(valid=subject.inputs.valid.flip(1))
+    wider = torch.cat([inputs.keys[:, :2], inputs.keys], dim=1)
+    output = subject.output(Inputs(inputs.query, wider, pad(inputs.valid, (2, 0))))
+    before = subject.output(inputs)
+    return subject.difference(output[:, -before.size(1) :], before) < CLOSE
 
 
 def _tried(

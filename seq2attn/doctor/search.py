@@ -23,7 +23,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
-from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
+from seq2attn.doctor.forms import Meaning, Widths, calls_of, embeddings_of, meanings
 from seq2attn.doctor.layout import observed
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.polarity import UNSEEN, with_mask
@@ -242,22 +242,26 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     return subject
 
 
-def _given_ids(subject: Subject) -> list[str]:
-    """Return the names of the embeddings that are given the ids of the call, which are all 1, and
-    no other ids, such as numbers of places. Raises `ValueError` if there is none.
+def _given_ids(subject: Subject) -> dict[str, int]:
+    """Return the names of the embeddings that are given ids of the call, which are beyond all that
+    embeddings know, each with how many more another one knows. Raises `ValueError` without any.
     """
-    given: set[nn.Module] = set()
+    given: set[nn.Embedding] = set()
 
-    def note(part: nn.Module, arguments: Any) -> None:
-        if isinstance(part, nn.Embedding) and arguments[0].dim() > 1 and (arguments[0] == 1).all():
+    def note(part: nn.Module, arguments: Any) -> Any:
+        """Note an embedding that is given ids of the call, and give it others that it knows."""
+        if isinstance(part, nn.Embedding) and arguments[0].max() >= part.num_embeddings:
             given.add(part)
+            return arguments[0].clamp(max=part.num_embeddings - 1)
+        return None
 
     with register_module_forward_pre_hook(note):
-        subject.results(subject.inputs)
-    names = [name for name, part in subject.module.named_modules() if part in given]
-    if not names:
+        subject.results(subject.inputs.unpadded)
+    if not given:
         raise ValueError("no embedding is given ids")
-    return names
+    most = max(part.num_embeddings for part in embeddings_of(subject.module))
+    parts = subject.module.named_modules()
+    return {name: most - part.num_embeddings for name, part in parts if part in given}
 
 
 def _has_rows_twice(subject: Subject, rows: int) -> bool:
