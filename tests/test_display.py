@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -142,6 +143,13 @@ def test_a_pipe_gets_tab_separated_lines_with_every_column(shown):
         "1000\t\t\t\tno\t1\t-0.25\t2",
     ]
     assert err == ""
+
+
+def test_a_row_that_lacks_a_cell_is_a_mistake():
+    short = replace(TABLE, rows=[TABLE.rows[0], (3,)])
+    for show in (short.records, short.html):
+        with pytest.raises(ValueError, match="argument"):
+            show()
 
 
 def test_html_is_escaped():

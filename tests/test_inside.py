@@ -176,6 +176,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     assert "".join(label.get_text() for label in rows).startswith(TEXT)
     short = seq2attn.patch_map(model, TEXT, "ab", "encoder.states")
     assert short.effect.shape == (2, len(answer.output_symbols))
+    assert "effect" not in repr(short)
 
 
 @table(
