@@ -23,14 +23,14 @@ from models import (
 from refusal import refused
 from tables import table
 
+import seq2attn
 from seq2attn.build import build_model
 from seq2attn.data.tasks.strings import Copy
 from seq2attn.inference import trained_model
 from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode, greedy_decode
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.trained_model import TrainedModel, load_ensemble
+from seq2attn.inference.trained_model import load_ensemble
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.runs.run import Run
 
 EOS, V = 2, 5
 SOURCE = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]])
@@ -232,10 +232,10 @@ def predictor(alphabet="ab", source_eos=True):
 
 
 def test_what_cannot_decode_together_is_refused(monkeypatch):
-    one, two = Run(Path("one")), Run(Path("two"))
+    one, two = seq2attn.Run(Path("one")), seq2attn.Run(Path("two"))
     for other in (predictor("ac"), predictor(source_eos=False)):
         made = {one: predictor(), two: other}
-        loaded = {run: TrainedModel(run, None, made[run], "best", 1) for run in made}
+        loaded = {run: seq2attn.TrainedModel(run, None, made[run], "best", 1) for run in made}
         monkeypatch.setattr(trained_model, "load_run", lambda run, *_, of=loaded: of[run])
         with refused("one and two cannot form an ensemble: they read or write different symbols"):
             load_ensemble([one, two])

@@ -14,14 +14,13 @@ from refusal import refused
 from tables import slow, table
 from torch import nn
 
+import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.display.console import Display
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
-from seq2attn.model.normalisers import View
 from seq2attn.model.scores import Additive
 from seq2attn.pages.functions import functions
 from seq2attn.parts import KINDS, register
@@ -160,7 +159,7 @@ def test_a_hook_on_no_attention():
 def view(function):
     def mine(*arguments):
         allowed, factor = function(*arguments)
-        return View(allowed, 0.5 * factor)
+        return seq2attn.View(allowed, 0.5 * factor)
 
     return mine
 
@@ -327,7 +326,7 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
 
 def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path, monkeypatch):
     # the first call precedes the proof, the second its repetition
-    should_stop = mock.Mock(side_effect=[False] * 7 + [Seq2AttnError("the disk is full")])
+    should_stop = mock.Mock(side_effect=[False] * 7 + [seq2attn.Seq2AttnError("the disk is full")])
 
     config = check_config({}, SETTINGS.split())
     monkeypatch.setattr(training_step, "faster_form", wrong_after(0, wrong_logits))

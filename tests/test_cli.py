@@ -21,7 +21,6 @@ from tables import table
 import seq2attn as package
 from seq2attn import __version__
 from seq2attn.config import check_config, load_config
-from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -305,7 +304,7 @@ def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     assert not short.err
 
 
-@pytest.mark.parametrize("answer", [None, Solution("bb")])
+@pytest.mark.parametrize("answer", [None, package.Solution("bb")])
 def test_predict_works_for_a_task_without_answer_or_alignment(
     work, monkeypatch, blank_figures, answer
 ):

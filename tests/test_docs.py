@@ -17,8 +17,6 @@ import seq2attn.parts
 from seq2attn.cli.app import app
 from seq2attn.config import load_config
 from seq2attn.contract.parts import check_part
-from seq2attn.data.tasks import Solution
-from seq2attn.inference.answer import Answer
 from seq2attn.pages import asset
 from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 from seq2attn.plugins import load_plugin
@@ -169,7 +167,7 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
-    answer = Solution("cba", (2, 1, 0))
+    answer = seq2attn.Solution("cba", (2, 1, 0))
     backwards = np.eye(3)[::-1]
     for output, weights, mistake in (
         ("cba", backwards, ("right", None)),
@@ -177,7 +175,7 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
         ("cb", backwards, ("early <eos>", None)),
         ("cba", backwards[[0, 0, 0]], ("attention", (1, 1))),
     ):
-        made = Answer("abc", output, True, weights=weights)
+        made = seq2attn.Answer("abc", output, True, weights=weights)
         assert example["first_mistake"](made, answer) == mistake
 
 

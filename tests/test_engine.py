@@ -279,13 +279,13 @@ def told(drawn, traced_once):
 
 ONE_BY_ONE = """
 const results = [];
-for (const {graph, inputs} of data) {
+for (const {graph, inputs} of given_) {
   const made_ = new Graph(graph, new Map()).run(mapValues(inputs, given));
   const show = one => (typeof one === "number" ? one : whole(one));
   results.push(Object.values(made_).map(one => [one].flat().map(show)));
 }
 return results;
-""".replace("data", "given_")
+"""
 
 
 def test_every_operation_is_that_of_pytorch(told):

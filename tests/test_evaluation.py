@@ -13,8 +13,8 @@ from models import CPU, assert_close, make_config
 from refusal import refused
 from tables import table
 
+import seq2attn
 from seq2attn.build import build_model, build_task
-from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
@@ -312,7 +312,7 @@ def test_every_declared_metric_is_computed_and_has_its_column():
 # ---- targets of any length, without alignment ----
 
 
-class Repeat(Task):
+class Repeat(seq2attn.Task):
     """Each source character a to f is repeated 1 to 6 times, in another alphabet: ca -> uuus"""
 
     source_vocabulary = VOCABULARY

@@ -13,11 +13,11 @@ from refusal import refused
 from test_comparison_cli import TINY as TINY_COMPARISON
 from test_evaluation import FakeModel, measure, other, reverse
 
+import seq2attn
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
-from seq2attn.data.tasks.strings import Copy, StringTask
+from seq2attn.data.tasks.strings import Copy
 from seq2attn.data.vocabulary import SPECIAL
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import SYMBOLS
 from seq2attn.results.metrics import worst_note
@@ -68,14 +68,14 @@ def test_names_of_families():
     assert parse_families(["runs,unary", "random"]) == ("random", "unary", "runs")
     assert parse_families(["unary", "all"]) == ALL
     for nothing in ([], [3], [""]):
-        with pytest.raises(Seq2AttnError):
+        with pytest.raises(seq2attn.Seq2AttnError):
             parse_families(nothing)
     assert make_config("evaluation.families=all").evaluation.families == ALL
     assert check_config({}).evaluation.families == ("random",)
 
 
 def test_a_task_that_draws_its_own_strings_has_no_families():
-    class Mine(StringTask):
+    class Mine(seq2attn.StringTask):
         def alignment(self, source, lengths, positions):
             return positions.expand(len(source), -1)
 

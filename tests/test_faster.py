@@ -15,13 +15,13 @@ from tables import table
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
+import seq2attn
 from seq2attn.kernels import faster, faster_form, function, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU, draw_resets
 from seq2attn.model.decoder import LuongDecoder
-from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import Rank, hooked_places
@@ -207,7 +207,7 @@ def doubled(function):
         (Softmax, "normalise"),
         (Attention, "prepare"),
         (LuongDecoder, "advance"),
-        (Encoder, "forward"),
+        (seq2attn.Encoder, "forward"),
         (nn.Linear, "forward"),
     ],
 )

@@ -10,7 +10,7 @@ from inline import read, write
 from refusal import refused
 from tables import table
 
-from seq2attn.errors import Seq2AttnError
+import seq2attn
 from seq2attn.files import write_atomically, write_json
 from seq2attn.runs import records
 
@@ -41,7 +41,7 @@ def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call, fault):
         raise fault
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises((Seq2AttnError, KeyboardInterrupt)) as caught:
+    with pytest.raises((seq2attn.Seq2AttnError, KeyboardInterrupt)) as caught:
         write_atomically(target, b"new")
     if isinstance(fault, OSError):
         assert caught.value.exit_code == 1

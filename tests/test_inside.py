@@ -20,8 +20,6 @@ from textbook import gates
 import seq2attn
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.trained_model import TrainedModel
-from seq2attn.model.cells import Cell
 from seq2attn.model.points import Point, hooked, is_hooked
 from seq2attn.parts import TASKS
 
@@ -31,7 +29,7 @@ WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the sy
 
 def trained(model):
     task = TASKS.get("reverse").load()(alphabet="abcde", max_length=4)
-    return TrainedModel(None, None, Predictor(model, task, False, CPU), "none", 0)
+    return seq2attn.TrainedModel(None, None, Predictor(model, task, False, CPU), "none", 0)
 
 
 def made(score="scaled", seed=5, **options):
@@ -224,7 +222,7 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
 
 def test_a_cell_of_one_s_own_is_inside(own_scores):
     @seq2attn.register("leaky")
-    class Leaky(Cell):
+    class Leaky(seq2attn.Cell):
         def __init__(self, input_width, width):
             super().__init__(input_width, width)
             self.map = torch.nn.Linear(input_width, width)

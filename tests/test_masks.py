@@ -6,8 +6,9 @@ import pytest
 import torch
 from models import assert_close
 from tables import table
+from torch.nn.functional import logsigmoid
 
-from seq2attn.model.histories import AttentionStep
+import seq2attn
 from seq2attn.model.monotonic import Monotonic
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.parts import NORMALISERS
@@ -74,7 +75,7 @@ D = 4
 def step_of(past):
     """A step whose keys are all real."""
     valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
-    return AttentionStep(None, past, None, valid, valid)
+    return seq2attn.AttentionStep(None, past, None, valid, valid)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -101,19 +102,13 @@ def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
         past = history.update(weights, step)
         found.append(weights.flatten())
     found = torch.stack(found)
-    p = torch.sigmoid(logits.detach().double()).tolist()
-    last = [1.0] + [0.0] * (size - 1)
-    expected = []
-    for row in p:
-        weights = []
-        arriving = 0.0  # at the first key: what began there
-        for stay, before, past in zip(row, [0.0, *row], last, strict=False):
-            arriving = arriving * (1 - before) + past
-            weights.append(arriving * stay)
-        last = weights
-        expected.append(weights)
-    assert_close(found.double(), torch.tensor(expected).double(), rtol=1e-3, atol=1e-5)
-    assert 0.2 < sum(last) < 1
+    weights = torch.eye(size).double()[0]
+    for row, of_step in zip(logits.detach().double(), found, strict=True):
+        log_passed = logsigmoid(-row).cumsum(0) - logsigmoid(-row)  # all keys before this one
+        moves = (log_passed - log_passed.unsqueeze(1)).exp().triu() * row.sigmoid()  # from, to
+        weights = weights @ moves
+        assert_close(of_step.double(), weights, rtol=1e-3, atol=1e-5)
+    assert 0.2 < weights.sum() < 1
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)
     assert slopes.isfinite().all()
     assert slopes.abs().max() > 1e-4

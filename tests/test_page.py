@@ -16,7 +16,7 @@ from tables import rows, table
 from test_attention_changes import changed as predicted
 
 import seq2attn
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
+from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.pages.page import PageModel, render, run_models
 from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -338,7 +338,7 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 @pytest.mark.slow
 def test_nothing_in_names_and_symbols_is_executed(quiet, tmp_path, predictor):
     task = TASKS.get("reverse").load()()
-    task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
+    task.source_vocabulary = task.target_vocabulary = seq2attn.Vocabulary(STRANGE, separator=" ")
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)
     open_page(quiet, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))

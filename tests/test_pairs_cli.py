@@ -14,7 +14,6 @@ from tables import table
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
 from seq2attn.pages.page import run_models
-from seq2attn.runs.run import Run
 
 CONFIG = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv, target_separator: " "}
@@ -65,7 +64,7 @@ def measured(done):
 
 
 def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
-    (shown,) = run_models([Run(run)], examples=["ab"])
+    (shown,) = run_models([seq2attn.Run(run)], examples=["ab"])
     recorded = [source for source in ("bb", "aa", "ab") if source in shown.examples[1:]]
     assert shown.examples[0] == "ab"
     assert sorted(shown.examples[1:]) == sorted(recorded) != []

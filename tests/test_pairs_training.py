@@ -14,10 +14,10 @@ from inline import read, write
 from outcomes import StopAt, metrics, same_tensors
 from tables import rows, slow, table
 
+import seq2attn
 from seq2attn.build import build_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
-from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
@@ -238,7 +238,9 @@ class Fixed:
     def __call__(self, predictor, pairs):
         wer, loss, *ser = next(self.results)
         measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
-        return Evaluation(tuple(rows_of(measured, [1, 1, 1], length=None, trained=True)), ())
+        return seq2attn.Evaluation(
+            tuple(rows_of(measured, [1, 1, 1], length=None, trained=True)), ()
+        )
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from inline import ROOT, read, read_json, write
 from tables import slow, table
 
 import seq2attn
-from seq2attn.model.histories import AttentionStep
 from seq2attn.parts import EXTENSIBLE, HISTORIES, SCORES
 from seq2attn.plugins import load_plugin, load_plugins
 
@@ -131,7 +130,7 @@ def test_walk_tells_the_context_once_how_often_its_keys_were_read():
     walk = HISTORIES.choose("walk").make(4, 4, 4)
     # last, total, before
     past = torch.tensor([[[0.2, 0.8, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]]])
-    step = AttentionStep(None, past, None, None, None)
+    step = seq2attn.AttentionStep(None, past, None, None, None)
     counted = walk.extra_context(torch.tensor([[[0.5, 0.5, 0.0]]]), step)
     assert counted.item() == pytest.approx(0.5 * 1.0 + 0.5 * 0.5)  # shift_by_key: 8 of others
 

@@ -20,7 +20,6 @@ from test_attention_changes import changed
 
 import seq2attn
 from seq2attn.config import check_config
-from seq2attn.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("here")
 VALUES = yaml.safe_load(TINY)
@@ -29,8 +28,8 @@ VALUES = yaml.safe_load(TINY)
 def test_python_and_the_command_line_train_the_same_run(runs_copy):
     config = runs_copy / "tiny/config.yaml"
     ours = seq2attn.train(config, runs_dir=runs_copy, name="ours", device="cpu")
-    assert ours == Run(runs_copy / "ours")
-    same_tensors(ours, Run(runs_copy / "tiny"))
+    assert ours == seq2attn.Run(runs_copy / "ours")
+    same_tensors(ours, seq2attn.Run(runs_copy / "tiny"))
     assert ours.status().state == "finished"
 
 

@@ -9,11 +9,11 @@ from models import CPU
 from refusal import refused
 from tables import table
 
+import seq2attn
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.computed import Dates, is_held_out, written
 from seq2attn.data.tasks.strings import Duplicate, Reverse
-from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.findings.engine import first
 from seq2attn.parts import TASKS
 
@@ -76,8 +76,8 @@ def test_an_alphabet_of_so_many_symbols():
 
 def test_pairs_of_texts_as_examples():
     task = Reverse()
-    task.source_vocabulary = Vocabulary("ab")
-    task.target_vocabulary = Vocabulary("xyz")
+    task.source_vocabulary = seq2attn.Vocabulary("ab")
+    task.target_vocabulary = seq2attn.Vocabulary("xyz")
     encoded = task.encode([("ab", "z"), ("b", "xyx")], CPU)
     assert encoded.source.tolist() == [[3, 4], [4, 0]]
     assert encoded.source_lengths.tolist() == [2, 1]

@@ -15,10 +15,10 @@ from outcomes import accumulated, events, metrics, same_outcome, weights
 from refusal import refused
 from tables import slow, table
 
+import seq2attn
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
 from seq2attn.inference.trained_model import load_run
-from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, read_attention
@@ -362,7 +362,7 @@ def scripted(monkeypatch, script):
             for length, exact_match in enumerate(exact, start=1)
             for metric, value in (("exact_match", exact_match), ("teacher_forced", forced))
         ]
-        return Evaluation(tuple(rows))
+        return seq2attn.Evaluation(tuple(rows))
 
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)
 
