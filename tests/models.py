@@ -15,6 +15,7 @@ from seq2attn.model.encoder import Encoded, Encoder
 from seq2attn.parts import SCORES
 
 CPU = torch.device("cpu")
+VALUES = yaml.safe_load(TINY)
 SIX_STEPS = (
     "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
     "training.validation_samples=2 training.log_every=1 training.snapshots=0"
@@ -44,7 +45,7 @@ def make_config(changes):
 
 def new_model(*overrides):
     """A tiny model of the user's own."""
-    return seq2attn.new_model(yaml.safe_load(TINY), overrides, device="cpu")
+    return seq2attn.new_model(VALUES, overrides, device="cpu")
 
 
 def first_batch(config):

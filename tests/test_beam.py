@@ -109,7 +109,6 @@ transformer | 0.6
 def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha):
     model = model_of(name)
     outputs = list({*every_output(3)})
-    assert len(outputs) == 1 + 2 + 4 + 8
     found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(len(outputs), alpha), max_steps=3)
     for row, length in enumerate(LENGTHS.tolist()):
         source = SOURCE[row, :length]

@@ -6,7 +6,6 @@ import pytest
 import torch
 from models import assert_close
 from tables import table
-from torch.nn.functional import logsigmoid
 
 import seq2attn
 from seq2attn.model.monotonic import Monotonic
@@ -102,11 +101,12 @@ def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
         past = history.update(weights, step)
         found.append(weights.flatten())
     found = torch.stack(found)
-    weights = torch.eye(size).double()[0]
-    for row, of_step in zip(logits.detach().double(), found, strict=True):
-        log_passed = logsigmoid(-row).cumsum(0) - logsigmoid(-row)  # all keys before this one
-        moves = (log_passed - log_passed.unsqueeze(1)).exp().triu() * row.sigmoid()  # from, to
-        weights = weights @ moves
+    keys = torch.eye(size).double()
+    weights = keys[0]
+    for stop, of_step in zip(logits.detach().double().sigmoid(), found, strict=True):
+        # what arrives at a key began there, or has passed the key before it
+        passing = torch.diag(1 - stop[:-1], -1)
+        weights = stop * torch.linalg.solve(keys - passing, weights)
         assert_close(of_step.double(), weights, rtol=1e-3, atol=1e-5)
     assert 0.2 < weights.sum() < 1
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)

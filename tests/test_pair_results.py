@@ -205,7 +205,6 @@ def distance(one, other):
 
 def test_an_alignment_has_as_many_errors_as_the_distance_and_matches_what_is_left():
     pairs = [(tuple("kitten"), tuple("sitting")), (("t͡ʃ", "a"), ("t͡ʃ", "o", "n"))]
-    assert [distance(*pair) for pair in pairs] == [3, 2]
     for one, other in [*itertools.product(WORDS, WORDS), *pairs]:
         edits = align(one, other)
         assert len(edits) == distance(one, other)
