@@ -10,9 +10,10 @@ from seq2attn import parts
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
+from seq2attn.inference.predictor import Predictor
 from seq2attn.model.cells import GRU, Cells
 from seq2attn.model.encoder import Encoded, Encoder
-from seq2attn.parts import SCORES
+from seq2attn.parts import SCORES, TASKS
 
 CPU = torch.device("cpu")
 VALUES = yaml.safe_load(TINY)
@@ -51,6 +52,19 @@ def new_model(*overrides):
 def first_batch(config):
     """The first batch of the training of `config`."""
     return next(build_training_data(config, CPU).batches())
+
+
+def make_task(name="reverse", **options):
+    return TASKS.get(name).load()(**options)
+
+
+def predictor_of(model, task, source_eos=False, **options):
+    return Predictor(model, task, source_eos, CPU, **options)
+
+
+def seeded(seed):
+    """A generator of random numbers."""
+    return torch.Generator().manual_seed(seed)
 
 
 def make_score(name, query_width, key_width, **options):
@@ -142,7 +156,7 @@ def make_batch(lengths=(4, 2, 1), steps=3, padding=0, vocabulary=8, garbage=5):
     """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input
     (B, steps).
     """
-    random = torch.Generator().manual_seed(0)
+    random = seeded(0)
     width = max(lengths)
     source = torch.randint(3, vocabulary, (len(lengths), width), generator=random)
     tokens = torch.randint(3, vocabulary, (len(lengths), steps), generator=random)

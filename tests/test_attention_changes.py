@@ -9,7 +9,6 @@ import pytest
 import torch
 from models import (
     ARRANGEMENTS,
-    CPU,
     HISTORIES,
     WINDOWS,
     as_batch,
@@ -17,6 +16,8 @@ from models import (
     close,
     make_batch,
     make_model,
+    make_task,
+    predictor_of,
     stepped,
 )
 from refusal import refused, refused_with
@@ -25,10 +26,8 @@ from tables import table
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.points import Rank, hooked, hooked_places
 from seq2attn.model.transformer import Transformer
-from seq2attn.parts import TASKS
 
 SOURCE, LENGTHS, TOKENS = make_batch((4, 4), steps=3)
 EVERY = [("bahdanau", window, "none") for window in WINDOWS]
@@ -186,7 +185,7 @@ def make_predictor(score="dot", **options):
     model = make_model(score, initial_state="last", seed=5, **options).float()
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
-    return Predictor(model, TASKS.get("reverse").load()(alphabet="abcde"), False, CPU)
+    return predictor_of(model, make_task(alphabet="abcde"))
 
 
 def changed(predictor, text="abc", **changes):

@@ -11,7 +11,6 @@ import torch
 from models import (
     ARRANGEMENTS,
     CELLS,
-    CPU,
     HISTORIES,
     TRANSFORMER,
     WINDOWS,
@@ -19,16 +18,16 @@ from models import (
     close,
     make_config,
     make_model,
+    make_task,
+    predictor_of,
 )
 from refusal import refused
 from tables import table
 
 import seq2attn
 from seq2attn.build import build_model
-from seq2attn.data.tasks.strings import Copy
 from seq2attn.inference import trained_model
 from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode, greedy_decode
-from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import load_ensemble
 from seq2attn.model.interface import Decoded, Model
 
@@ -227,7 +226,7 @@ def test_a_model_without_attention_leaves_no_weights():
 
 def predictor(alphabet="ab", source_eos=True):
     model = make_model(vocabulary=3 + len(alphabet))
-    return Predictor(model, Copy(alphabet=alphabet), source_eos=source_eos, device=CPU)
+    return predictor_of(model, make_task("copy", alphabet=alphabet), source_eos)
 
 
 def test_what_cannot_decode_together_is_refused(monkeypatch):

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 import torch
-from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, stepped
+from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, predictor_of, stepped
 from outcomes import same_tensors
 from refusal import refused
 from tables import slow, table
@@ -19,7 +19,6 @@ from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.display.console import Display
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
 from seq2attn.model.scores import Additive
 from seq2attn.pages.functions import functions
@@ -98,7 +97,7 @@ def assert_trained_is_used(model, config, plain):
     length = int(batch.source_lengths[0])
     alone = exported(model, batch.source[0, :length], batch.decoder_input[0])
     assert_close(alone[0], predicted[0])
-    predictor = Predictor(model, build_task(config), source_eos=config.model.source_eos, device=CPU)
+    predictor = predictor_of(model, build_task(config), config.model.source_eos)
     assert 0 <= evaluate(predictor, [3], samples=5, seed=1).get("exact_match", 3).value <= 1
 
 

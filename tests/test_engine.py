@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from engine import run
 from inline import ROOT
-from models import CPU
+from models import CPU, make_task
 from pages import (
     CONFIGS,
     MECHANISMS,
@@ -33,7 +33,6 @@ from seq2attn.pages.graphs import operations, program_json
 from seq2attn.pages.page import answer_json, model_json, untrained_models
 from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
-from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
 from seq2attn.training.step import TrainingStep, learning_rate
 
@@ -488,7 +487,7 @@ return given_.map(({graph, ids}) => {
 def rules():
     asked = []
     for name, texts in RULED.items():
-        task = TASKS.get(name).load()()
+        task = make_task(name)
         ids = [task.source_vocabulary.encode(text) for text in texts]
         asked.append({"graph": answer_json(task), "ids": ids})
     return asked
@@ -496,7 +495,7 @@ def rules():
 
 def test_the_right_answer_is_the_tasks_own(told):
     for (name, texts), found in zip(RULED.items(), told["answers"], strict=True):
-        task = TASKS.get(name).load()()
+        task = make_task(name)
         answers = [task.target_vocabulary.decode(ids) for ids in found]
         assert answers == [task.answer(text).text for text in texts]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 from measured import places
-from models import CPU, assert_close, make_config
+from models import CPU, assert_close, make_config, make_task, predictor_of
 from refusal import refused
 from tables import table
 
@@ -18,9 +18,7 @@ from seq2attn.build import build_model, build_task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.parts import TASKS
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.records import parse
@@ -98,8 +96,8 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
-    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
-    predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
+    task = task or make_task(alphabet="abcdef", max_length=4)
+    predictor = predictor_of(model, task, source_eos)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
 
@@ -150,8 +148,7 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 @with_and_without_eos
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
-    task = TASKS.get("reverse").load()
-    predictor = Predictor(model, task(alphabet="abcdef"), source_eos, CPU)
+    predictor = predictor_of(model, make_task(alphabet="abcdef"), source_eos)
     result = evaluate(predictor, (2,), samples=99, seed=0, errors=True)
     assert 0 < round(99 * (1 - result.get("exact_match", 2).value)) == len(result.answers) < 99
     for one in result.errors():
@@ -163,7 +160,7 @@ def test_wrong_answers_are_kept_if_wanted(source_eos):
 
 def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monkeypatch):
     config = make_config("model.hidden=8 model.attention.score=additive task.alphabet=abc")
-    predictor = Predictor(build_model(config).double(), build_task(config), True, CPU)
+    predictor = predictor_of(build_model(config).double(), build_task(config), True)
     rows = []
     predictor.model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0].source)))
 
@@ -233,7 +230,7 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     smaller one's strings.
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
-    task = TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
+    task = make_task(alphabet="abcdef", max_length=4)
     task.examples = mock.Mock(wraps=task.examples)
     few = FakeModel(reverse)
     many = FakeModel(reverse)
@@ -370,7 +367,7 @@ def test_entropy():
 
 def test_how_many_strings_are_decoded_together():
     model = build_model(make_config("model.hidden=8"))
-    recurrent = Predictor(model, TASKS.get("reverse").load()(), source_eos=True, device=CPU)
+    recurrent = predictor_of(model, make_task(), True)
     assert [recurrent.rows_at_once(length) for length in (9, 64, 400, 10**6)] == [1024, 1024, 26, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(400) == 5
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from inline import read_json, write
 from measured import value_of
-from models import make_config
+from models import make_config, make_task, seeded
 from refusal import refused
 from test_comparison_cli import TINY as TINY_COMPARISON
 from test_evaluation import FakeModel, measure, other, reverse
@@ -16,7 +16,6 @@ from test_evaluation import FakeModel, measure, other, reverse
 import seq2attn
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
-from seq2attn.data.tasks.strings import Copy
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import SYMBOLS
@@ -27,8 +26,8 @@ ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 
 def draw(family, length=40, symbols=26, count=200, seed=0):
     """Strings as lists of numbers from 0."""
-    task = Copy(alphabet=SYMBOLS[:symbols], min_length=1, max_length=9)
-    ids = task.family(family, torch.Generator().manual_seed(seed), count, length).source
+    task = make_task("copy", alphabet=SYMBOLS[:symbols], min_length=1, max_length=9)
+    ids = task.family(family, seeded(seed), count, length).source
     assert ids.shape == (count, length)
     assert ids.dtype == torch.int64
     return (ids - len(SPECIAL)).tolist()

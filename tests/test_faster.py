@@ -10,7 +10,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import as_batch, each_arrangement, is_real, make_batch, make_cell_free_model, make_model
+from models import (
+    as_batch,
+    each_arrangement,
+    is_real,
+    make_batch,
+    make_cell_free_model,
+    make_model,
+    seeded,
+)
 from tables import table
 from torch import nn
 from torch.nn.utils import parametrizations, prune
@@ -105,7 +113,7 @@ def test_what_it_computes_is_the_formulas_and_the_rest_is_left_to_them(options, 
 
 
 def resets_of(model, batch, encoder=0.5):
-    random = torch.Generator().manual_seed(1)
+    random = seeded(1)
     tokens = batch.source, batch.decoder_input
     return draw_resets(model, random, *tokens, encoder=encoder, decoder=0.5)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from models import CPU, as_batch, each_arrangement, make_batch, make_model
+from models import as_batch, each_arrangement, make_batch, make_model, make_task, predictor_of
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
@@ -19,17 +19,15 @@ from textbook import gates
 
 import seq2attn
 from seq2attn.data.vocabulary import EOS
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.points import hooked, is_hooked
-from seq2attn.parts import TASKS
 
 TEXT, OTHER = "abcd", "dcab"
 WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the symbol before it
 
 
 def trained(model):
-    task = TASKS.get("reverse").load()(alphabet="abcde", max_length=4)
-    return seq2attn.TrainedModel(None, None, Predictor(model, task, False, CPU), "none", 0)
+    predictor = predictor_of(model, make_task(alphabet="abcde", max_length=4))
+    return seq2attn.TrainedModel(None, None, predictor, "none", 0)
 
 
 def made(score="scaled", seed=5, **options):

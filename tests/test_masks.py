@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import assert_close
+from models import assert_close, seeded
 from tables import table
 
 import seq2attn
@@ -88,7 +88,7 @@ def test_a_monotonic_step_is_noisy_in_training_only(training):
 def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
     size = 50
     history = Monotonic(D, D, 1, bias=0.0).eval()
-    drawn = torch.Generator().manual_seed(0)
+    drawn = seeded(0)
     logits = 20 * torch.randn(size, size, generator=drawn)  # of what was read long ago, anything
     logits.fill_diagonal_(6)
     logits[1:].fill_diagonal_(-6)

@@ -18,6 +18,7 @@ from models import (
     make_config,
     make_model,
     make_score,
+    seeded,
 )
 from tables import table
 from torch import nn
@@ -207,7 +208,7 @@ def test_initial_std_is_the_deviation_of_the_first_weights(name):
 
 
 def test_cosine_begins_with_scores_of_variance_1():
-    query, keys = torch.randn(2, 1, 400, 96, generator=torch.Generator().manual_seed(0))
+    query, keys = torch.randn(2, 1, 400, 96, generator=seeded(0))
     score = make_score("cosine", 96, 96)
     # the cosine of two random vectors has variance 1/D; of 160,000 dependent ones at least 400 are
     # independent

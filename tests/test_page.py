@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT, read, write
+from models import make_task
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
@@ -18,7 +19,6 @@ from test_attention_changes import changed as predicted
 import seq2attn
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.pages.page import PageModel, render, run_models
-from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
@@ -337,7 +337,7 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 
 @pytest.mark.slow
 def test_nothing_in_names_and_symbols_is_executed(quiet, tmp_path, predictor):
-    task = TASKS.get("reverse").load()()
+    task = make_task()
     task.source_vocabulary = task.target_vocabulary = seq2attn.Vocabulary(STRANGE, separator=" ")
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)

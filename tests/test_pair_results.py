@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from models import CPU
+from models import predictor_of
 from refusal import refused
 from tables import table
 from test_evaluation import FakeModel
@@ -18,7 +18,6 @@ from test_evaluation import FakeModel
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
-from seq2attn.inference.predictor import Predictor
 from seq2attn.results.answers import PairAnswer, align, errors_table
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
@@ -96,7 +95,7 @@ def measured(folder, pairs, written, **options):
     write = task.target_vocabulary.encode
     outputs = {read(source)[0]: [*write(text), EOS] for source, text in written.items()}
     model = FakeModel(lambda ids: outputs[ids[0]], size=len(task.target_vocabulary))
-    return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs, **options)
+    return evaluate_pairs(predictor_of(model, task, True), pairs, **options)
 
 
 def pairs_of(text):

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from models import CPU
+from models import make_task, predictor_of
 from refusal import refused
 from test_evaluation import FakeModel, one_hot, with_and_without_eos
 
@@ -8,8 +8,7 @@ from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference import predictor as predictor_module
 from seq2attn.inference.decoding import greedy_decode
-from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.parts import TASKS
+from seq2attn.inference.predictor import output_bound
 
 ALPHABET = "abcdefgh"
 VOCABULARY = Vocabulary(ALPHABET)
@@ -25,9 +24,7 @@ def scripted(answer):
 
 
 def make_predictor(model, task="reverse", *, source_eos=False):
-    return Predictor(
-        model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU
-    )
+    return predictor_of(model, make_task(task, alphabet=ALPHABET), source_eos)
 
 
 def test_greedy_decoding_by_hand():
@@ -100,7 +97,7 @@ def test_a_task_has_its_vocabularies_and_may_know_answer_and_alignment(source_eo
     model = scripted(
         lambda ids: [index + 1 for index in ids for index in (index, index + 1)] + [EOS]
     )
-    predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
+    predictor = predictor_of(model, Spelled(), source_eos)
     predictions = list(predictor.predict("ab b aa a".split(), keep_weights=True))
     known = [f"{one.source} {one.output} {one.expected} {one.correct}" for one in predictions]
     expected = "ab xyyz None None, b yz None None, aa xyxy xyxy True, a xy xy True"
