@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import torch
 from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, predictor_of, stepped
-from outcomes import same_tensors
+from outcomes import same_tensors, step_of
 from refusal import refused
 from tables import slow, table
 from torch import nn
@@ -331,8 +331,7 @@ def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path,
     monkeypatch.setattr(training_step, "faster_form", wrong_after(0, wrong_logits))
     with refused("the disk is full"):
         train(config, NewRun(tmp_path, "run"), device="cpu", should_stop=should_stop)
-    last = find_run(tmp_path, "run").checkpoint("last")
-    assert load_checkpoint(last).state["step"] == 4
+    assert step_of(find_run(tmp_path, "run")) == 4
 
 
 # ---- the proof ----

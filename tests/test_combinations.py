@@ -99,13 +99,10 @@ COMBINATIONS = pairwise()
 
 
 def make(choices):
-    return varied(build_model(config_with_widths(choices)).double())
-
-
-def varied(model):
     """With other weights, as a power, and the distances that a history moves, begin at 0; and
     without a history's noise.
     """
+    model = build_model(config_with_widths(choices)).double()
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=seeded(0))
     return model.eval()

@@ -107,35 +107,26 @@ def room(module):
     return module.split(".")[1]
 
 
-def against_the_layers():
-    """The imports that lead up to a higher layer, and from a room into an outermost module."""
-    return {
-        (module, target)
-        for module in trees().keys() - FREE
-        for target in edges_of()[module] & trees().keys() - {"seq2attn"}
-        if target in FREE or LAYER[room(target)] > LAYER[room(module)]
-    }
-
-
-def rooms_below():
-    """Room -> the other rooms that its modules import from."""
-    below = {name: set() for name in LAYER}
-    for module in trees().keys() - FREE:
-        targets = edges_of()[module] & trees().keys() - FREE
-        below[room(module)] |= {room(target) for target in targets} - {room(module)}
-    return below
-
-
 def test_every_module_is_in_a_room():
     assert {room(name) for name in trees().keys() - FREE} == LAYER.keys()
 
 
 def test_imports_lead_to_lower_layers():
-    assert against_the_layers() == set()
+    against_them = {  # up to a higher layer, or from a room into an outermost module
+        (module, target)
+        for module in trees().keys() - FREE
+        for target in edges_of()[module] & trees().keys() - {"seq2attn"}
+        if target in FREE or LAYER[room(target)] > LAYER[room(module)]
+    }
+    assert against_them == set()
 
 
 def test_rooms_of_a_layer_form_no_ring():
-    TopologicalSorter(rooms_below()).prepare()  # a cycle raises CycleError
+    below = {name: set() for name in LAYER}  # room -> the other rooms that it imports from
+    for module in trees().keys() - FREE:
+        targets = edges_of()[module] & trees().keys() - FREE
+        below[room(module)] |= {room(target) for target in targets} - {room(module)}
+    TopologicalSorter(below).prepare()  # a cycle raises CycleError
 
 
 def test_the_package_is_imported_only_for_its_version():
@@ -165,14 +156,6 @@ def test_a_command_reaches_few_modules(command):
         name for name, tree in trees().items() if len(tree.body) > 1
     }  # more than a docstring
     assert len(reached(f"seq2attn.cli.{command}", edges) & modules) <= REACH[command]
-
-
-def light_modules():
-    names = [
-        name for name in trees() for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
-    ]
-    assert len(names) >= len(LIGHT)
-    return names
 
 
 def test_help_imports_neither_yaml_nor_the_schema():
@@ -209,7 +192,11 @@ for words in sys.argv[1:]:
 
 def test_light_modules_and_commands_load_nothing_heavy(tmp_path, runs_copy):
     (tmp_path / "bad.yaml").write_text("seed: x")
-    code = f"import {', '.join(light_modules())}{WATCH}"
+    names = [
+        name for name in trees() for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
+    ]
+    assert len(names) >= len(LIGHT)
+    code = f"import {', '.join(names)}{WATCH}"
     done = process(tmp_path, "-c", code, *(words for words, _ in rows(LIGHT_COMMANDS)))
     found = [line.removeprefix("# ") for line in done.out.splitlines() if line.startswith("# ")]
     assert found == LIGHT_COMMANDS.strip().split("\n")

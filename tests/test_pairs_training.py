@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from inline import read, write
-from outcomes import StopAt, metrics, same_tensors
+from outcomes import StopAt, metrics, same_tensors, step_of
 from tables import rows, slow, table
 
 import seq2attn
@@ -263,7 +263,7 @@ def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(results, selec
     results((0.5, 1.0, 0.1), *equal, (0.5, 0.9, 0.2))
     overrides = ["training.epochs=5", f"training.select={select}", "training.target=0.9"]
     run = trained(load_config("my.yaml", [*overrides, WHOLE])).run
-    assert load_checkpoint(run.checkpoint("best")).state["step"] == step
+    assert step_of(run, "best") == step
     assert run.status().step == 5  # the target is exact match, whatever the rate
 
 
@@ -277,7 +277,7 @@ def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, results,
     assert "smaller training.learning_rate" in caught.value.hint
     run = Run(work / "runs/a")
     assert run.status().state == "failed"
-    assert load_checkpoint(run.checkpoint("last")).state["step"] == 1
+    assert step_of(run) == 1
 
 
 def test_training_stops_when_patience_runs_out(work, results, cli):

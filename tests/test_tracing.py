@@ -65,11 +65,6 @@ def odd(tmp_path, own_scores):
     return lambda setting: load_config(CONFIGS / "general.yaml", [setting, *SMALL])
 
 
-def shown(config):
-    task = build_task(config)
-    return PageModel("odd", predictor_of(build_model(config, task), task), {}, [])
-
-
 @pytest.mark.parametrize(
     "setting, reason",
     [
@@ -92,7 +87,9 @@ def test_what_is_right_at_one_length_only(odd, setting, reason):
 
 @pytest.mark.slow  # the next test has the page's own message, test_export the exporter
 def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quick_exporter):
-    model = shown(odd("model.attention.score=rising"))
+    config = odd("model.attention.score=rising")
+    task = build_task(config)
+    model = PageModel("odd", predictor_of(build_model(config, task), task), {}, [])
     traced = trace_model(model.predictor.model)
     lacking = r"cummax \(odd.py, line 16: return torch.cummax\(query @ keys.mT, dim=2\).values\)"
     monkeypatch.setattr(page, "trace_model", lambda _: traced)

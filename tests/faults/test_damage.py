@@ -206,7 +206,7 @@ def test_a_link_or_a_pipe_is_not_followed(run_copy, work, cli, name, make):
         assert kinds in said or name == "config.yaml"
     cli("runs").check()
     assert (outside / "file").read_text() == "theirs"
-    assert [path.name for path in outside.iterdir()] == ["file"]
+    assert os.listdir(outside) == ["file"]
 
 
 @table(
