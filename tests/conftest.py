@@ -78,25 +78,20 @@ def quick_exporter():
     pytest.importorskip("onnxscript", reason='not installed: pip install "seq2attn[export]"')
     with pytest.MonkeyPatch.context() as patch:
         with contextlib.suppress(ImportError, AttributeError):  # torch's own names may change
-            patch.setattr(*_quick_registry())
             from torch._export import utils
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
 
+            first = functools.cache(ONNXRegistry.from_torchlib)
+
+            def known(*_, **options):
+                registry = copy.copy(first(**options))
+                registry.functions = {name: [*some] for name, some in registry.functions.items()}
+                return registry
+
+            patch.setattr(ONNXRegistry, "from_torchlib", known)
             listed = functools.cache(utils._materialize_cpp_cia_ops)
             patch.setattr(utils, "_materialize_cpp_cia_ops", listed)
         yield
-
-
-def _quick_registry():
-    from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-    first = functools.cache(ONNXRegistry.from_torchlib)
-
-    def known(*_, **options):
-        registry = copy.copy(first(**options))
-        registry.functions = {name: [*some] for name, some in registry.functions.items()}
-        return registry
-
-    return ONNXRegistry, "from_torchlib", known
 
 
 @pytest.fixture(scope="session")
@@ -251,20 +246,20 @@ def traced_once():
         "training_graphs": of_training,
         "program_json": lambda traced: traced.program,
     }
+
+    def once(function, key):
+        def cached(*arguments):
+            name = function, key(*arguments)
+            if name not in TRACED:
+                TRACED[name] = function(*arguments)
+            return TRACED[name]
+
+        return cached
+
     with pytest.MonkeyPatch.context() as patch:
         for name, key in keys.items():
-            patch.setattr(page, name, _once(getattr(page, name), key))
+            patch.setattr(page, name, once(getattr(page, name), key))
         yield
 
 
 TRACED = {}
-
-
-def _once(function, key):
-    def cached(*arguments):
-        name = function, key(*arguments)
-        if name not in TRACED:
-            TRACED[name] = function(*arguments)
-        return TRACED[name]
-
-    return cached

@@ -97,8 +97,10 @@ def contents(folder):
 
 
 def write(file, text):
-    """Write a file of the working folder."""
-    Path(file).write_text(text, "utf-8")
+    """Write a file of the working folder, in folders that are made for it."""
+    path = Path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
 
 
 def read(file):

@@ -29,8 +29,6 @@ BLOCKS = re.findall(
 )  # those of the README first
 CONTRIBUTING = read(ROOT / "CONTRIBUTING.md")
 PATH = r"`([\w./-]+(?:/|\.(?:py|toml|rst|yml)))`"  # a folder, or a file
-EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
-GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
 COMMANDS = sorted({*re.findall(COMMAND, "\n".join(TEXTS.values()), re.MULTILINE)})
 
@@ -42,7 +40,7 @@ def test_python_examples_run(block):
         exec(code, {})
 
 
-@EACH_PAGE
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page):
     named = re.findall(r"\bconfigs/[\w/-]+\.yaml", TEXTS[page])
     named += re.findall(r"`((?:seq2attn|tests|docs|examples|benchmarks)/[\w./-]+)`", TEXTS[page])
@@ -126,7 +124,7 @@ def test_the_generated_reference_has_every_command_option_and_part():
         assert all(f"\n``{name}``\n" in parts for name in registry.names())
 
 
-@GUIDES
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_first_line_says_whom_the_page_is_for(page):
     title, _, first = TEXTS[page].split("\n")[:3]
     assert title.startswith("# ")

@@ -4,7 +4,6 @@ import contextlib
 import re
 import shutil
 from functools import partial
-from pathlib import Path
 
 import pytest
 from inline import read, read_json, write
@@ -295,7 +294,6 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         assert cli("config", name) == (0, read(shipped_folder() / "pairs/small.yaml"), "")
     listed = "About 1,000 pairs of your own, such as words and their pronunciations"
     assert ["pairs/small", listed] in cells(cli("config").out)
-    Path("mine").mkdir()
     write("mine/mine.yaml", cli("config pairs/small").out)
     done = cli("inspect mine/mine.yaml").check()
     assert "delimiter: " in done.out

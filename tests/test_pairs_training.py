@@ -46,7 +46,6 @@ def lines(words):
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """my.yaml, and data/ with 18 words to train on and 5 to measure on."""
-    (tmp_path / "data").mkdir()
     words = list(map("".join, itertools.product("ab", LETTERS, ("", "cd"))))[:18]
     write(tmp_path / "data/train.tsv", lines(words))
     write(tmp_path / "data/dev.tsv", lines("a eb dab cabd abcde".split()))
