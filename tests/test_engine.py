@@ -1,6 +1,7 @@
 """The page's engine, in node: operations, decoding and training compute what PyTorch computes."""
 
 import json
+import operator
 import os
 import re
 
@@ -422,24 +423,21 @@ def exam():
     """
     shown = make_shown("none")
     predictor = shown.predictor
-    symbols = predictor.task.target_vocabulary.tokens
     strings = []
-    right = {"given": 0, "own": 0, "whole": 0}
+    of_given = of_own = whole = letters = 0
     for k, text in enumerate(random_texts(predictor, 6, longest=6)):
         own = in_pytorch(predictor, text)["tokens"]
         target = own[:-1] if own[-1] == EOS else own[:4]
         if k % 2:
             target[1] = 4 if target[1] != 4 else 5
         strings.append({"source": predictor.task.source_vocabulary.encode(text), "target": target})
-        wanted = [*target, EOS]
-        write = Changes(write={t: symbols[id] for t, id in enumerate(target)})
-        forced = in_pytorch(predictor, text, write)["logits"]
+        forced = in_pytorch(predictor, text, Changes(write=dict(enumerate(target))))["logits"]
         given = [EOS + logits[EOS:].argmax() for logits in forced]
-        right["own"] += sum(one == other for one, other in zip(own, target, strict=False))
-        right["given"] += sum(one == other for one, other in zip(given, target, strict=False))
-        right["whole"] += own == wanted
-    letters = sum(len(one["target"]) for one in strings)
-    shares = (right["given"] / letters, right["own"] / letters, right["whole"] / 6)
+        of_given += sum(map(operator.eq, given, target))
+        of_own += sum(map(operator.eq, own, target))
+        whole += own == [*target, EOS]
+        letters += len(target)
+    shares = of_given / letters, of_own / letters, whole / 6
     return {"spec": model_json(shown), "strings": strings}, shares
 
 
