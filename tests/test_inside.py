@@ -46,6 +46,10 @@ def of_heads():
     return seq2attn.new_model({}, changes.split())
 
 
+def cache_of(model, texts=TEXT, **changes):
+    return model.run_with_cache(texts, **changes)[1]
+
+
 def every_row(cache, *names):
     return {(name, index): row for name in names for index, row in enumerate(cache[name])}
 
@@ -137,7 +141,7 @@ def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_giv
     names = [name for name in cache if name not in FIXED.get(kind, ())]
     together = [[name] for name in names] if kind == "bahdanau" else [names[::2], names[1::2]]
     for some in together:
-        own = model.run_with_cache(TEXT, patch=every_row(cache, *some))[1]
+        own = cache_of(model, patch=every_row(cache, *some))
         assert all(np.array_equal(own[quantity], cache[quantity]) for quantity in cache), some
     assert not np.allclose(source["logits"][0], cache["logits"][0])
     both = every_row(source, *(name for name in WHOLE if name in cache))
@@ -155,7 +159,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     for name in ("decoder.state", "attention.context", "attention.weights"):
         write = dict(enumerate(answer.output_symbols))
         patch = {(name, np.int64(2)): source[name][2]}
-        found = model.run_with_cache(TEXT, patch=patch, write=write)[1]
+        found = cache_of(model, patch=patch, write=write)
         assert np.array_equal(found[name][2], source[name][2])
         assert np.array_equal(found["logits"][:2], cache["logits"][:2])
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
@@ -200,7 +204,7 @@ def test_what_is_no_patch_or_no_quantity_is_refused():
         with refused(r"patch must be \(name, step\) -> a row, .*; found .{1,2}'decoder"):
             made().run_with_cache(TEXT, patch=wrong)
     with refused(r"unknown quantity 'state'; this model has encoder.states, "):
-        made().run_with_cache(TEXT)[1]["state"]
+        cache_of(made())["state"]
 
 
 def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
@@ -215,7 +219,7 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
         seq2attn.train(model)
     with refused("an override is KEY=VALUE; found 5"):
         seq2attn.train({}, [5])
-    assert "'encoder.states': ('source', 'width')" in repr(model.run_with_cache(TEXT)[1])
+    assert "'encoder.states': ('source', 'width')" in repr(cache_of(model))
 
 
 # ---- many strings ----
