@@ -122,11 +122,15 @@ def formulas_alone(monkeypatch):
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch, formulas_alone):
-    """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
+def plain_output(monkeypatch):
+    """No variable of the environment says how to print, or where runs are."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def cli(here, plain_output, formulas_alone):
+    """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
 
     def call(*arguments, **keywords):
         code, *printed = call_main(*arguments, **keywords)

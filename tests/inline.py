@@ -24,7 +24,7 @@ evaluation: {samples: 2}
 """
 ROOT = Path(__file__).parent.parent
 OUTPUT_VARIABLES = (
-    "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR TTY_COMPATIBLE TTY_INTERACTIVE COLUMNS".split()
+    "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR COLORTERM TTY_COMPATIBLE TTY_INTERACTIVE COLUMNS".split()
 )
 HANDLERS = {
     signal.SIGINT: signal.default_int_handler,

@@ -17,10 +17,10 @@ from seq2attn.parts import SCORES, TASKS
 
 CPU = torch.device("cpu")
 VALUES = yaml.safe_load(TINY)
-SIX_STEPS = (
-    "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
-    "training.validation_samples=2 training.log_every=1 training.snapshots=0"
-)
+SIX_STEPS = """
+training.steps=6 training.batch_size=4 training.evaluate_every=6 training.validation_samples=2
+training.log_every=1 training.snapshots=0
+"""
 NAMED = yaml.safe_load("""
 feeding: {name: luong, input_feeding: true}
 order 0: {name: hard_monotonic, order: 0}

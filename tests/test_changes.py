@@ -34,11 +34,11 @@ from seq2attn.training.step import TrainingStep
 pytestmark = pytest.mark.usefixtures("own_scores")
 
 
-SETTINGS = (
-    f"model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS} "
-    "training.steps=12 training.warmup=0 training.evaluate_every=4 training.watched=a "
-    "training.snapshots=4 training.snapshot_weights=true"
-)
+SETTINGS = f"""
+model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS}
+training.steps=12 training.warmup=0 training.evaluate_every=4 training.watched=a
+training.snapshots=4 training.snapshot_weights=true
+"""
 
 
 def configured(

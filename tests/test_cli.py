@@ -66,10 +66,8 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def work(trained, tmp_path, monkeypatch):
+def work(trained, tmp_path, monkeypatch, plain_output):
     """A copy of that directory to work in."""
-    for name in "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR COLORTERM TTY_COMPATIBLE".split():
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
     folder = tmp_path / "work"

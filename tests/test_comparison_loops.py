@@ -16,12 +16,11 @@ import seq2attn
 from seq2attn.comparison.loops import fingerprint
 from seq2attn.runs.run import Run
 
-pytestmark = pytest.mark.usefixtures("trials_here")
 VARY = ["model.attention.score=dot,additive", "seed=1-2"]
 
 
 @pytest.fixture(autouse=True)
-def work(here):
+def work(here, trials_here):
     write(here / "tiny.yaml", TINY)
 
 

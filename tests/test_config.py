@@ -38,6 +38,7 @@ model.embedding: 32
 model.hidden: 96
 model.attention.score: scaled
 model.attention.mask_padding: true
+model.padding_embedding: learned
 training.batch_size: 64
 training.learning_rate: 0.003
 training.clip_norm: 1.0

@@ -24,13 +24,12 @@ from seq2attn.plugins import load_plugin
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = {page: read(page) for page in [README, *PAGES]}
-BLOCKS = re.findall(
-    r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL
-)  # those of the README first
+WHOLE = "\n".join(TEXTS.values())
+BLOCKS = re.findall(r"```python\n(.*?)```", WHOLE, re.DOTALL)  # those of the README first
 CONTRIBUTING = read(ROOT / "CONTRIBUTING.md")
 PATH = r"`([\w./-]+(?:/|\.(?:py|toml|rst|yml)))`"  # a folder, or a file
 COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
-COMMANDS = sorted({*re.findall(COMMAND, "\n".join(TEXTS.values()), re.MULTILINE)})
+COMMANDS = sorted({*re.findall(COMMAND, WHOLE, re.MULTILINE)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -262,18 +262,19 @@ def assert_same(found, expected, said):
 @pytest.fixture(scope="module")
 def told(drawn, traced_once):
     """What node says to every case of this file, at once: name -> its answer."""
-    calls = {}
-    calls["operations"] = ONE_BY_ONE, [case(name, given) for name, *given in CASES]
-    calls["own"] = ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]
-    calls["table"] = "return Object.keys(OPERATIONS)", None
-    calls["apart"] = ONE_BY_ONE, [taken_apart()]
-    calls["writes"] = ONE_BY_ONE, [writing()]
-    calls["answers"] = RULES, rules()
-    calls |= {name: decoding(name) for name in GOLDEN}
-    calls["drawn"] = DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}
-    calls["exam"] = EXAM, exam()[0]
-    calls["exam strings"] = DRAWN_STRINGS, None
-    calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
+    calls = {
+        "operations": (ONE_BY_ONE, [case(name, given) for name, *given in CASES]),
+        "own": (ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]),
+        "table": ("return Object.keys(OPERATIONS)", None),
+        "apart": (ONE_BY_ONE, [taken_apart()]),
+        "writes": (ONE_BY_ONE, [writing()]),
+        "answers": (RULES, rules()),
+        **{name: decoding(name) for name in GOLDEN},
+        "drawn": (DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}),
+        "exam": (EXAM, exam()[0]),
+        "exam strings": (DRAWN_STRINGS, None),
+        "training": (STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}),
+    }
     return dict(zip(calls, run(list(calls.values())), strict=True))
 
 
@@ -503,10 +504,10 @@ def test_the_right_answer_is_the_tasks_own(told):
 FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
 SMALL = [*FEW, "model.embedding=4", "task.max_length=3", "training.warmup=2"]
 TINY = [*FEW, "task.min_length=1", "task.max_length=2", "training.warmup=2"]
-RESETS = (
-    "training.word_dropout=0.3 training.encoder_reset=0.3 "
-    "training.reset_first=false training.decoder_reset=0.3"
-)
+RESETS = """
+training.word_dropout=0.3 training.encoder_reset=0.3 training.reset_first=false
+training.decoder_reset=0.3
+"""
 TRAINED = {
     **MECHANISMS,
     "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",

@@ -141,8 +141,7 @@ def wrong_at(position):  # position 4 of 4: the <eos>
 def test_accuracies_by_hand(free, forced, expected, source_eos):
     (result,) = measure(FakeModel(free, forced or wrong_at(4)), source_eos=source_eos)
     assert values_of(result) == [*map(float, expected.split())]
-    assert result.alignment is None
-    assert result.entropy is None
+    assert result.alignment is result.entropy is None
 
 
 @with_and_without_eos
@@ -265,8 +264,8 @@ def test_results_have_their_length_and_whether_it_was_trained():
     assert long.evaluation.records()[0] == expected
 
 
-def read_as(kind, value):
-    return parse(kind, json.dumps(value).encode(), Path("record.json"))
+def read(value):
+    return parse(Evaluation, json.dumps(value).encode(), Path("record.json"))
 
 
 @table(
@@ -291,11 +290,11 @@ trained | 1
 def test_a_record_that_is_not_an_evaluation_is_refused(key, value):
     found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
     record = found.to_json("a")
-    assert read_as(Evaluation, record) == found
+    assert read(record) == found
     rows = [*record["rows"][1:], {**record["rows"][0], key: value}]
     for damaged in ({**record, "rows": rows}, {**record, "rows": []}):
         with refused(r"^record.json: not a valid record: "):
-            read_as(Evaluation, damaged)
+            read(damaged)
 
 
 def test_every_declared_metric_is_computed_and_has_its_column():

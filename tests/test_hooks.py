@@ -14,7 +14,7 @@ from models import as_batch, make_batch
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
-from test_inside import FIXED, KINDS, TEXT, cache_of, made, of_heads, transformer
+from test_inside import BATCH, FIXED, KINDS, TEXT, cache_of, made, of_heads, transformer
 
 import seq2attn
 from seq2attn.inference.evaluation import evaluate
@@ -65,10 +65,9 @@ def test_a_hook_gets_a_copy_of_what_others_share():
 
 def test_gradients_flow_through_a_hook_that_only_looks():
     model = made().module
-    batch = as_batch(*make_batch((4, 4), steps=3))
     kept = []
     with hooked(model, {"attention.context": lambda value, at: kept.append(value)}):
-        model(batch).logits.sum().backward(inputs=kept)
+        model(BATCH).logits.sum().backward(inputs=kept)
     assert kept[0].grad.abs().sum() > 0
 
 
@@ -367,10 +366,9 @@ def test_a_hook_that_no_value_passed_is_said(tiny_run):
 @pytest.mark.filterwarnings("ignore")
 def test_it_hooks_what_torch_compiles():
     model = made().module
-    batch = as_batch(*make_batch((4, 4), steps=3))
     compiled = torch.compile(model, backend="eager")
     seen = []
     with hooked(compiled, {"attention.weights": lambda value, at: seen.append(at.name)}):
-        logits = compiled(batch).logits
+        logits = compiled(BATCH).logits
     assert set(seen) == {"attention.weights"}
-    assert torch.equal(logits, model(batch).logits)
+    assert torch.equal(logits, model(BATCH).logits)

@@ -43,11 +43,10 @@ for number, line in enumerate(LAYERS.split("\n")):
 REACH = {"runs": 80, "evaluate": 92}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = (  # these import nothing heavy when they are imported
-    "files errors registry parts config cli comparison display findings "
-    "doctor.processes results.statistics results.answers runs.create "
-    "runs.records runs.run plotting.cells"
-).split()
+LIGHT = """
+files errors registry parts config cli comparison display findings doctor.processes
+results.statistics results.answers runs.create runs.records runs.run plotting.cells
+""".split()  # these import nothing heavy when they are imported
 
 
 def module_name(path):
@@ -231,10 +230,10 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
 
 # documented by torch's page on how to extend it, under names like private ones: a mode, and the
 # operations that it sees, which `Tensor.to`, `reshape` and softmax call
-IN_CATCH = (
-    "torch.utils._python_dispatch.TorchDispatchMode aten._to_copy aten._unsafe_view "
-    "aten._reshape_alias aten._softmax aten._safe_softmax aten._log_softmax"
-)
+IN_CATCH = """
+torch.utils._python_dispatch.TorchDispatchMode aten._to_copy aten._unsafe_view aten._reshape_alias
+aten._softmax aten._safe_softmax aten._log_softmax
+"""
 
 
 def private_names(file):
@@ -247,10 +246,9 @@ def private_names(file):
 
 
 def test_no_other_file_has_one():
-    package = Path(torch_private.__file__).parent
     found = {
         (file.name, name)
-        for file in package.rglob("*.py")
+        for file in PACKAGE.rglob("*.py")
         for name in private_names(file)
         if re.match(r"(torch|aten|nn|F)\.(.*\.)?_[a-z]", name)
     }

@@ -22,6 +22,7 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.model.points import hooked, is_hooked
 
 TEXT, OTHER = "abcd", "dcab"
+BATCH = as_batch(*make_batch((4, 4), steps=3))
 WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the symbol before it
 
 
@@ -39,10 +40,10 @@ def transformer():
 
 
 def of_heads():
-    changes = (
-        "model.hidden=6 model.embedding=4 model.source_eos=false model.attention.heads=2 "
-        "model.attention.history=coverage task.alphabet=abcde task.max_length=4"
-    )
+    changes = """
+model.hidden=6 model.embedding=4 model.source_eos=false model.attention.heads=2
+model.attention.history=coverage task.alphabet=abcde task.max_length=4
+"""
     return seq2attn.new_model({}, changes.split())
 
 
@@ -163,9 +164,8 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         assert np.array_equal(found[name][2], source[name][2])
         assert np.array_equal(found["logits"][:2], cache["logits"][:2])
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
-        ids = list(answer.output_ids)
-        steps = range(len(cache["logits"]))
-        before, after = (softmax(one["logits"])[steps, ids] for one in (cache, found))
+        places = range(len(cache["logits"])), list(answer.output_ids)
+        before, after = (softmax(one["logits"])[places] for one in (cache, found))
         lost = np.log(before / after)
         assert_allclose(drawn.effect[2], lost, atol=1e-12)
         assert abs(lost[2]) > 1e-4
@@ -288,10 +288,9 @@ def test_a_hook_sees_the_position_of_what_is_computed_at_once():
     def look(value, at):
         positions[at.name].append(at.positions)
 
-    batch = as_batch(*make_batch((4, 4), steps=3))
     with hooked(model, dict.fromkeys(positions, look)):
-        model(batch)
-        model(batch)
+        model(BATCH)
+        model(BATCH)
     one_by_one = [range(position, position + 1) for position in range(4)]
     assert positions == {
         "decoder.state": one_by_one[:3] * 2,
@@ -351,8 +350,8 @@ def test_hooks_that_do_not_fit_are_refused():
     with refused("run_with_cache answers greedily, without beam"):
         model.run_with_cache(TEXT, beam=3)
     model = made(arrangement="hard_monotonic")
-    hook = {"attention.context": lambda context, at: context.mul_(2)}
-    with refused("`hard_monotonic` reads no context"), hooked(model, hook):
+    doubled = hooked(model, {"attention.context": lambda context, at: context.mul_(2)})
+    with refused("`hard_monotonic` reads no context"), doubled:
         model.predict(TEXT)
 
 

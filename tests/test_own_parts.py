@@ -57,10 +57,11 @@ from seq2attn.data.tasks.strings import Reverse
 class Odd({base}):
     {body}
 """  # the body is in line 13
-TINY_FILE = (
-    "task: {max_length: 3}\nmodel: {hidden: 8}\ntraining: {steps: 50, batch_size: "
-    "4, validation_samples: 1, snapshots: 0}\n"
-)
+TINY_FILE = """
+task: {max_length: 3}
+model: {hidden: 8}
+training: {steps: 50, batch_size: 4, validation_samples: 1, snapshots: 0}
+"""
 
 
 def score(code, init="pass"):
@@ -281,9 +282,8 @@ def test_whatever_ends_a_part_is_said_and_never_a_success(cli, untried):
 @table("code, told", EXITS)
 def test_whatever_ends_a_part_breaks_its_contract(cli, code, told):
     write("odd.py", score(code) + UNSAYABLE)
-    done = cli("check --plugin odd.py")
-    assert done.code == 1
-    assert done.rows(1)[0]["result"].startswith(f"odd.py:14: {told}")
+    result = cli("check --plugin odd.py").rows(code=1)[0]["result"]
+    assert result.startswith(f"odd.py:14: {told}")
 
 
 def test_an_exception_outside_plugins_is_not_explained():

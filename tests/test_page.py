@@ -11,7 +11,7 @@ import torch
 from inline import ROOT, read, write
 from models import make_task
 from numpy.testing import assert_allclose
-from pages import CONFIGS, SMALL, make_predictor, make_shown
+from pages import CONFIGS, SMALL, WEIGHTS, make_predictor, make_shown
 from refusal import refused
 from tables import rows, table
 from test_attention_changes import changed as predicted
@@ -24,7 +24,6 @@ from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snapshots=0".split()
-WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = """</script><script>document.title='executed'</script>
 <img src=x onerror="document.title='executed'">'&$data""".replace("\n", "")
 STRANGE = '</script> <b> &amp; " \\ \x01 \u202e שלום e\u0301\u0302 $data'.split()

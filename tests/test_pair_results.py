@@ -152,8 +152,8 @@ def test_lines_of_a_source_count_together(tmp_path):
     # 3, 1 and 2 lines are worth (3 + 1 + 2)^2 / (9 + 1 + 4) = 18/7 independent ones; Wilson's
     # interval of p = 1/2 is 1/2 +- z / (2 sqrt(n + z^2)), of p = 0 from 0 to z^2 / (n + z^2)
     half = 1.959964 / 2 / (18 / 7 + 1.959964**2) ** 0.5
-    assert (rates["wer"].low, rates["wer"].high) == pytest.approx((1 / 2 - half, 1 / 2 + half))
-    assert (by_length.low, by_length.high) == pytest.approx((1 / 2 - half, 1 / 2 + half))
+    for row in (rates["wer"], by_length):
+        assert (row.low, row.high) == pytest.approx((1 / 2 - half, 1 / 2 + half))
     assert rates["cut_off"].high == pytest.approx(4 * half**2)
 
 

@@ -148,16 +148,13 @@ def test_runs_that_read_other_words_are_not_paired(cli, run):
     assert "only A has 'o o'" in refusal
 
 
-def latex_rows(file):
-    """The cells of the rows of a LaTeX table, and the comments above it."""
-    comments, table = read(file).split("\\begin{tabular}")
-    rows = [row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row]
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], comments
-
-
 def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run):
     cli("eval words more --data train.tsv --latex tables/a_b.tex").check()
-    (one, other), comments = latex_rows("tables/a_b.tex")
+    comments, table = read("tables/a_b.tex").split("\\begin{tabular}")
+    header, *rows = [
+        row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row
+    ]
+    one, other = (dict(zip(header, row, strict=True)) for row in rows)
     assert comments.startswith("% seq2attn eval words more --data train.tsv --latex tables/a_b.tex")
     pair = cli("eval words more --data train.tsv --paired --json").json
     assert (one["run"], one["seed"], other["run"], other["seed"]) == ("words", "1", "more", "5")
