@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from models import CPU, make_task, seeded
+from tables import table
 
 from seq2attn.data import stream
 from seq2attn.data.batches import Examples, make_batch, pad_rows
@@ -167,7 +168,16 @@ def test_word_dropout_changes_only_the_decoders_input(made, size, share):
 # ---- a finite set of pairs ----
 
 
-@pytest.mark.parametrize("batch_size", [1, 8, 53, 100])
+@table(
+    "batch_size",
+    """
+1
+8
+53
+100
+""",
+    "batch_size",
+)
 def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
     data = epoch_data(batch_size)
     assert data.per_epoch == -(-53 // batch_size)

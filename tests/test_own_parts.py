@@ -295,8 +295,12 @@ def test_an_exception_outside_plugins_is_not_explained():
 # ---- what a decoder needs, and what a part says of its options ----
 
 
-@pytest.mark.parametrize(
-    "targets", ['Vocabulary("AB")', 'Vocabulary("ab", unknown=True)']
+@table(
+    "targets",
+    """
+Vocabulary("AB")
+Vocabulary("ab", unknown=True)
+""",
 )  # the ids of a and b differ
 def test_what_a_decoder_needs_is_checked(plugin, targets):
     body = "needs_attention = True\n    needs_one_vocabulary = True\n"

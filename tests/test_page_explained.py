@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from pages import MECHANISMS, make_predictor, make_shown
-from tables import rows
+from tables import rows, table
 from torch.nn.functional import softplus
 
 from seq2attn.data.vocabulary import SOS
@@ -417,10 +417,14 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize("name, stops, second", [
-    ("scaled", 9, "Step after step"),
-    ("none", 1, "Longer than in training"),
-])  # fmt: skip
+@table(
+    "name, stops, second",
+    """
+scaled | 9 | Step after step
+none | 1 | Longer than in training
+""",
+    "stops",
+)
 def test_the_tour_asks_acts_and_tells(show, name, stops, second):
     run = show(name, fragment="tour=2")  # or the last
     title = "by('tour').querySelector('h2').textContent"

@@ -2,6 +2,7 @@ import pytest
 import torch
 from models import make_task, predictor_of
 from refusal import refused
+from tables import table
 from test_evaluation import FakeModel, one_hot, with_and_without_eos
 
 from seq2attn.data.tasks import Solution, Task
@@ -43,7 +44,14 @@ def test_greedy_decoding_by_hand():
     assert model.fed == [[SOS] * 3, [7, EOS, 4], [8, EOS, 4], [EOS, EOS, 4]]
 
 
-@pytest.mark.parametrize("task, bound", [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])
+@table(
+    "task, bound",
+    """
+reverse | 16  # 2 * 3 + 10
+duplicate | 22  # 4 * 3 + 10
+""",
+    "bound",
+)
 def test_a_model_that_never_emits_eos_is_stopped(task, bound):
     predictor = make_predictor(scripted(lambda ids: VOCABULARY.encode("g")), task)
     (prediction,) = predictor.predict(["abc"], keep_weights=True)
