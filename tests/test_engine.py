@@ -271,7 +271,7 @@ def told(drawn, traced_once):
         "answers": (RULES, rules()),
         **{name: decoding(name) for name in GOLDEN},
         "drawn": (DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}),
-        "exam": (EXAM, exam()[0]),
+        "exam": ("return examine(new Model(given_.spec), given_.strings, null);", exam()[0]),
         "exam strings": (DRAWN_STRINGS, None),
         "training": (STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}),
     }
@@ -413,9 +413,6 @@ def test_every_mechanism_decodes_as_in_pytorch(name):
 
 
 # ---- the exam ----
-
-
-EXAM = "return examine(new Model(given_.spec), given_.strings, null);"
 
 
 def exam():

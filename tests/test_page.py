@@ -433,6 +433,13 @@ def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, t
     assert {"z", "c"} & set(said)
 
 
+CHANGES = """
+setWeight(0, 1, 1)
+ban('0')
+state.temperature = 5
+state.padding = 4; state.mask = false"""  # none first
+
+
 def test_the_page_in_the_documentation_answers(quiet):
     docs = ROOT / "docs"
     quiet.open(docs / "scaled.html", "#tour=3")
@@ -444,20 +451,9 @@ def test_the_page_in_the_documentation_answers(quiet):
     assert quiet.run("return [...by('examples').children].map(one => one.textContent)") == words
     rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
     answers = re.findall(rows, read(docs / "lesson.md"), re.MULTILINE)
-    changes = [
-        "",
-        "setWeight(0, 1, 1)",
-        "ban('0')",
-        "state.temperature = 5",
-        "state.padding = 4; state.mask = false",
-    ]
-    for change, answer in zip(changes, answers, strict=True):
-        assert (
-            "".join(
-                quiet.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]
-            )
-            == answer
-        )
+    for change, answer in zip(CHANGES.split("\n"), answers, strict=True):
+        written = quiet.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")
+        assert written == [*answer, "⏎"]
     assert quiet.run("return performance.getEntriesByType('resource').length") == 0
 
 

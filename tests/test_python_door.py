@@ -167,8 +167,14 @@ train | {threads: 0} | threads must be a whole number from 1; found 0
 
 
 def test_interventions_are_those_of_the_predictor(model):
-    changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "temperature": 2.0, "write": {0: "b"}}
-    changes |= {"ban": np.array([2, 3]), "padding": 2, "mask_padding": False}
+    changes = {
+        "force": {(np.int64(0), 1): np.float32(0.5)},
+        "temperature": 2.0,
+        "write": {0: "b"},
+        "ban": np.array([2, 3]),
+        "padding": 2,
+        "mask_padding": False,
+    }
     expected = changed(model.predictor, "ab", **changes)
     answer = model.predict("ab", **changes)
     assert answer.output == expected.output
