@@ -15,11 +15,11 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-software-rasterizer --disable-quic "
-    "--no-first-run --disable-sync --disable-background-networking --disable-component-update "
-    "--disable-dev-shm-usage --renderer-process-limit=1 --js-flags=--single-threaded"
-).split()
+FLAGS = """
+--headless --no-sandbox --disable-gpu --disable-software-rasterizer --disable-quic --no-first-run
+--disable-sync --disable-background-networking --disable-component-update --disable-dev-shm-usage
+--renderer-process-limit=1 --js-flags=--single-threaded
+""".split()
 RESTART = """
 if (state.tour !== null) leave();
 if (playing) pause();

@@ -78,25 +78,20 @@ def quick_exporter():
     pytest.importorskip("onnxscript", reason='not installed: pip install "seq2attn[export]"')
     with pytest.MonkeyPatch.context() as patch:
         with contextlib.suppress(ImportError, AttributeError):  # torch's own names may change
-            patch.setattr(*_quick_registry())
             from torch._export import utils
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
 
+            first = functools.cache(ONNXRegistry.from_torchlib)
+
+            def known(*_, **options):
+                registry = copy.copy(first(**options))
+                registry.functions = {name: [*some] for name, some in registry.functions.items()}
+                return registry
+
+            patch.setattr(ONNXRegistry, "from_torchlib", known)
             listed = functools.cache(utils._materialize_cpp_cia_ops)
             patch.setattr(utils, "_materialize_cpp_cia_ops", listed)
         yield
-
-
-def _quick_registry():
-    from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-    first = functools.cache(ONNXRegistry.from_torchlib)
-
-    def known(*_, **options):
-        registry = copy.copy(first(**options))
-        registry.functions = {name: [*some] for name, some in registry.functions.items()}
-        return registry
-
-    return ONNXRegistry, "from_torchlib", known
 
 
 @pytest.fixture(scope="session")
@@ -127,11 +122,15 @@ def formulas_alone(monkeypatch):
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch, formulas_alone):
-    """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
+def plain_output(monkeypatch):
+    """No variable of the environment says how to print, or where runs are."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def cli(here, plain_output, formulas_alone):
+    """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
 
     def call(*arguments, **keywords):
         code, *printed = call_main(*arguments, **keywords)
@@ -251,20 +250,20 @@ def traced_once():
         "training_graphs": of_training,
         "program_json": lambda traced: traced.program,
     }
+
+    def once(function, key):
+        def cached(*arguments):
+            name = function, key(*arguments)
+            if name not in TRACED:
+                TRACED[name] = function(*arguments)
+            return TRACED[name]
+
+        return cached
+
     with pytest.MonkeyPatch.context() as patch:
         for name, key in keys.items():
-            patch.setattr(page, name, _once(getattr(page, name), key))
+            patch.setattr(page, name, once(getattr(page, name), key))
         yield
 
 
 TRACED = {}
-
-
-def _once(function, key):
-    def cached(*arguments):
-        name = function, key(*arguments)
-        if name not in TRACED:
-            TRACED[name] = function(*arguments)
-        return TRACED[name]
-
-    return cached

@@ -23,10 +23,6 @@ const decodeAll = (spec, requests) => {
 };
 const whole = x => ({type: x.type, shape: x.shape, data: Array.from(numbersOf(x), String)});
 const given = ([type, shape, numbers]) => tensor(type, shape, Float64Array.from(numbers, Number));
-const runGraph = (spec, inputs) => {
-  const results = new Graph(spec, new Map()).run(mapValues(inputs, given));
-  return mapValues(results, result => [result].flat().map(whole));
-};
 """
 LOOP = """
 const {runInThisContext} = require("node:vm");

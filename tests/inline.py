@@ -24,7 +24,7 @@ evaluation: {samples: 2}
 """
 ROOT = Path(__file__).parent.parent
 OUTPUT_VARIABLES = (
-    "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR TTY_COMPATIBLE TTY_INTERACTIVE COLUMNS".split()
+    "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR COLORTERM TTY_COMPATIBLE TTY_INTERACTIVE COLUMNS".split()
 )
 HANDLERS = {
     signal.SIGINT: signal.default_int_handler,
@@ -97,8 +97,10 @@ def contents(folder):
 
 
 def write(file, text):
-    """Write a file of the working folder."""
-    Path(file).write_text(text, "utf-8")
+    """Write a file of the working folder, in folders that are made for it."""
+    path = Path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
 
 
 def read(file):

@@ -19,9 +19,7 @@ def value_of(record, metric, length=None, family="random"):
 
 
 class Place:
-    """The rows of one family and length, by metric; None for a metric that was not measured;
-    `entropy` is its value.
-    """
+    """The rows of one family and length, by metric; None for a metric that was not measured."""
 
     def __init__(self, evaluation, family, length):
         self.evaluation = evaluation
@@ -31,11 +29,6 @@ class Place:
 
     def __getattr__(self, metric):
         return self.evaluation.get(metric, self.length, self.family)
-
-    @property
-    def entropy(self):
-        found = self.evaluation.get("entropy", self.length, self.family)
-        return found and found.value
 
 
 def places(evaluation):

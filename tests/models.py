@@ -10,15 +10,17 @@ from seq2attn import parts
 from seq2attn.build import build_model, build_training_data
 from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
+from seq2attn.inference.predictor import Predictor
 from seq2attn.model.cells import GRU, Cells
 from seq2attn.model.encoder import Encoded, Encoder
-from seq2attn.parts import SCORES
+from seq2attn.parts import SCORES, TASKS
 
 CPU = torch.device("cpu")
-SIX_STEPS = (
-    "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
-    "training.validation_samples=2 training.log_every=1 training.snapshots=0"
-)
+VALUES = yaml.safe_load(TINY)
+SIX_STEPS = """
+training.steps=6 training.batch_size=4 training.evaluate_every=6 training.validation_samples=2
+training.log_every=1 training.snapshots=0
+"""
 NAMED = yaml.safe_load("""
 feeding: {name: luong, input_feeding: true}
 order 0: {name: hard_monotonic, order: 0}
@@ -44,12 +46,25 @@ def make_config(changes):
 
 def new_model(*overrides):
     """A tiny model of the user's own."""
-    return seq2attn.new_model(yaml.safe_load(TINY), overrides, device="cpu")
+    return seq2attn.new_model(VALUES, overrides, device="cpu")
 
 
 def first_batch(config):
     """The first batch of the training of `config`."""
     return next(build_training_data(config, CPU).batches())
+
+
+def make_task(name="reverse", **options):
+    return TASKS.get(name).load()(**options)
+
+
+def predictor_of(model, task, source_eos=False, **options):
+    return Predictor(model, task, source_eos, CPU, **options)
+
+
+def seeded(seed):
+    """A generator of random numbers."""
+    return torch.Generator().manual_seed(seed)
 
 
 def make_score(name, query_width, key_width, **options):
@@ -141,7 +156,7 @@ def make_batch(lengths=(4, 2, 1), steps=3, padding=0, vocabulary=8, garbage=5):
     """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input
     (B, steps).
     """
-    random = torch.Generator().manual_seed(0)
+    random = seeded(0)
     width = max(lengths)
     source = torch.randint(3, vocabulary, (len(lengths), width), generator=random)
     tokens = torch.randint(3, vocabulary, (len(lengths), steps), generator=random)

@@ -65,6 +65,11 @@ def same_tensors(run, other, which="last"):
     return ours
 
 
+def step_of(run, which="last"):
+    """Of a checkpoint."""
+    return load_checkpoint(run.checkpoint(which)).state["step"]
+
+
 def weights(run, which="last"):
     """Every tensor of a checkpoint as bytes, and its state but for the lengths of files, whose
     names hold the time.

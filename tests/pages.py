@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from inline import ROOT, read_json
-from models import CPU
+from models import CPU, seeded
 from tables import rows
 
 from seq2attn.build import build_model, build_task
@@ -64,7 +64,7 @@ def make_predictor(words, seed=1):
     config = load_config(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
     model = build_model(config, task)
-    drawn = torch.Generator().manual_seed(seed)
+    drawn = seeded(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" not in name:

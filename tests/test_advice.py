@@ -169,7 +169,7 @@ def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
 # ---- files that have no pairs, or whose columns only their user knows ----
 
 SPREADSHEET = b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml<Types/>\n"  # its head
-SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
+SENTENCES = "\n".join(" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50))
 
 
 TEXTS = r"""
@@ -202,7 +202,7 @@ a.tsv | "шип2\tщип\n" | utf-16-be | It is UTF-16 without a byte order mark
         ("a.txt", "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n" * 9, "It is no file of pairs."),
         ("a.txt", "\\gll ab-c ab\\\\\nab-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
         ("a.tsv", lines(lambda number, word: f"{word}\t{number}").encode("utf-16-be"), "UTF-16BE"),
-        ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),
+        ("a.txt", SENTENCES, "No delimiter gives its lines equally many columns."),
         ("a b.de", lines(lambda _, word: f"{word}e"), "paste 'a b.de' OTHER > words.tsv"),
         ("a.xlsx", SPREADSHEET, "or a spreadsheet.\nFirst: save a spreadsheet as CSV"),
         ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "or a spreadsheet."),

@@ -9,7 +9,6 @@ import pytest
 import torch
 from models import (
     ARRANGEMENTS,
-    CPU,
     HISTORIES,
     WINDOWS,
     as_batch,
@@ -17,6 +16,8 @@ from models import (
     close,
     make_batch,
     make_model,
+    make_task,
+    predictor_of,
     stepped,
 )
 from refusal import refused, refused_with
@@ -25,10 +26,8 @@ from tables import table
 from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.points import Rank, hooked, hooked_places
 from seq2attn.model.transformer import Transformer
-from seq2attn.parts import TASKS
 
 SOURCE, LENGTHS, TOKENS = make_batch((4, 4), steps=3)
 EVERY = [("bahdanau", window, "none") for window in WINDOWS]
@@ -186,7 +185,7 @@ def make_predictor(score="dot", **options):
     model = make_model(score, initial_state="last", seed=5, **options).float()
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
-    return Predictor(model, TASKS.get("reverse").load()(alphabet="abcde"), False, CPU)
+    return predictor_of(model, make_task(alphabet="abcde"))
 
 
 def changed(predictor, text="abc", **changes):
@@ -204,6 +203,8 @@ def test_weights_are_set_and_banned_at_their_steps_only():
     assert {row[1] for row in changed(predictor, ban=[1]).weights} == {0.0}
     weights = changed(predictor, ban=[(2, 1)]).weights
     assert [t for t, row in enumerate(weights) if row[1] == 0] == [2]
+    with refused("unknown position 5"):
+        changed(predictor, ban=[(0, 5)])
 
 
 def test_what_is_written_is_read_by_the_next_step():
@@ -241,36 +242,26 @@ temperature | hot | temperature must be a number from 0.001 to 1000;
 padding | -1 | padding must be a whole number from 0 to 1000;
 padding | 0.5 | padding must be a whole number from 0 to 1000;
 padding | 1001 | padding must be a whole number from 0 to 1000;
+ban | [5] | unknown position 5; allowed: 0 to 2
 force | {0: 1.0}
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+force | [[0, 3, 0.5]] | unknown position 3; allowed: 0 to 2
+force | [[0, 0, 0.7], [0, 1, 0.7], [0, 2, 0.2]]
+  | the weights set at step 0 sum to 1.6; at most 1 is allowed
+force | [[-1, 0, 0.5]]
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+force | [[0, 0, 1.5]]
+  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
+force | [[0, 0, x]]
   | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
 """,
     "value",
-)
+)  # weights to set as lists of step, position and weight
 def test_changes_that_do_not_fit_are_refused(key, value, message):
+    if key == "force" and isinstance(value, list):
+        value = {(step, at): weight for step, at, weight in value}
     with refused_with(message):
         changed(make_predictor(), **{key: value})
-
-
-@table(
-    "places, message",
-    """
-[[0, 3, 0.5]] | unknown position 3; allowed: 0 to 2
-[[0, 0, 0.7], [0, 1, 0.7], [0, 2, 0.2]]
-  | the weights set at step 0 sum to 1.6; at most 1 is allowed
-[[-1, 0, 0.5]]
-  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
-[[0, 0, 1.5]]
-  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
-[[0, 0, x]]
-  | force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}; found
-""",
-    "places",
-)
-def test_weights_that_cannot_be_set_are_refused(places, message):
-    with refused_with(message):
-        changed(make_predictor(), force={(step, at): weight for step, at, weight in places})
-    with refused("unknown position 5"):
-        changed(make_predictor(), ban=[(0, 5)])
 
 
 def test_changes_need_attention_and_greedy_decoding():

@@ -8,20 +8,18 @@ from unittest import mock
 
 import pytest
 import torch
-from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, stepped
-from outcomes import same_tensors
+from models import CPU, SIX_STEPS, assert_close, first_batch, is_real, predictor_of, stepped
+from outcomes import same_tensors, step_of
 from refusal import refused
 from tables import slow, table
 from torch import nn
 
+import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.display.console import Display
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
-from seq2attn.model.normalisers import View
 from seq2attn.model.scores import Additive
 from seq2attn.pages.functions import functions
 from seq2attn.parts import KINDS, register
@@ -36,11 +34,11 @@ from seq2attn.training.step import TrainingStep
 pytestmark = pytest.mark.usefixtures("own_scores")
 
 
-SETTINGS = (
-    f"model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS} "
-    "training.steps=12 training.warmup=0 training.evaluate_every=4 training.watched=a "
-    "training.snapshots=4 training.snapshot_weights=true"
-)
+SETTINGS = f"""
+model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS}
+training.steps=12 training.warmup=0 training.evaluate_every=4 training.watched=a
+training.snapshots=4 training.snapshot_weights=true
+"""
 
 
 def configured(
@@ -99,7 +97,7 @@ def assert_trained_is_used(model, config, plain):
     length = int(batch.source_lengths[0])
     alone = exported(model, batch.source[0, :length], batch.decoder_input[0])
     assert_close(alone[0], predicted[0])
-    predictor = Predictor(model, build_task(config), source_eos=config.model.source_eos, device=CPU)
+    predictor = predictor_of(model, build_task(config), config.model.source_eos)
     assert 0 <= evaluate(predictor, [3], samples=5, seed=1).get("exact_match", 3).value <= 1
 
 
@@ -160,7 +158,7 @@ def test_a_hook_on_no_attention():
 def view(function):
     def mine(*arguments):
         allowed, factor = function(*arguments)
-        return View(allowed, 0.5 * factor)
+        return seq2attn.View(allowed, 0.5 * factor)
 
     return mine
 
@@ -327,14 +325,13 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
 
 def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path, monkeypatch):
     # the first call precedes the proof, the second its repetition
-    should_stop = mock.Mock(side_effect=[False] * 7 + [Seq2AttnError("the disk is full")])
+    should_stop = mock.Mock(side_effect=[False] * 7 + [seq2attn.Seq2AttnError("the disk is full")])
 
     config = check_config({}, SETTINGS.split())
     monkeypatch.setattr(training_step, "faster_form", wrong_after(0, wrong_logits))
     with refused("the disk is full"):
         train(config, NewRun(tmp_path, "run"), device="cpu", should_stop=should_stop)
-    last = find_run(tmp_path, "run").checkpoint("last")
-    assert load_checkpoint(last).state["step"] == 4
+    assert step_of(find_run(tmp_path, "run")) == 4
 
 
 # ---- the proof ----

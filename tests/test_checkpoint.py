@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 from models import make_config
@@ -143,6 +145,13 @@ def test_refused_weights_leave_the_model_unchanged(path, model):
         save_checkpoint(path, altered, {"step": 1})
         assert words in refused(path, model)
         assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_file_of_the_largest_size_is_read_and_no_larger_one(path, whole, model):
+    largest = 10_000_000 + 4 * sum(one.nbytes for one in model.state_dict().values())
+    for size, is_read in ((largest, True), (largest + 1, False)):
+        os.truncate(path, size)
+        assert (f"at most {largest:,} are read" not in refused(path, model)) == is_read
 
 
 def test_a_lack_of_memory_is_no_damage_of_the_file(path, whole, monkeypatch):

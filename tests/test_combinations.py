@@ -19,6 +19,7 @@ from models import (
     close,
     config_of,
     make_batch,
+    seeded,
 )
 from tables import slow
 from textbook import Textbook
@@ -98,17 +99,12 @@ COMBINATIONS = pairwise()
 
 
 def make(choices):
-    return varied(build_model(config_with_widths(choices)).double())
-
-
-def varied(model):
     """With other weights, as a power, and the distances that a history moves, begin at 0; and
     without a history's noise.
     """
+    model = build_model(config_with_widths(choices)).double()
     for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn(
-            parameter.shape, generator=torch.Generator().manual_seed(0)
-        )
+        parameter.data += 0.1 * torch.randn(parameter.shape, generator=seeded(0))
     return model.eval()
 
 
@@ -130,7 +126,7 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     steps = 5 if choices["history"] == "shift_by_key" else 3  # its past goes back two steps
     source, lengths, tokens = make_batch(LENGTHS, steps, padding=2 if masked else 0)
     tokens[:2, 1] = PAD  # as word dropout leaves them
-    random = torch.Generator().manual_seed(2)
+    random = seeded(2)
     resets = draw_resets(model, random, source, tokens, encoder=share, decoder=share)
     with hooked_places(resets.items(), Rank.RESET):
         decoded = model(as_batch(source, lengths, tokens))

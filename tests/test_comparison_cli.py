@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 import shlex
 import shutil
@@ -61,7 +62,7 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli, b
     assert more.rows()[0]["seeds"] == "3"
     told = compare(cli, f"{ASKED} --json --plot deep/figures --metric teacher_forced").json
     assert (told["metric"], told["failed"], told["busy"]) == ("teacher_forced", {}, [])
-    names = {path.name for path in Path("deep/figures").iterdir()}
+    names = set(os.listdir("deep/figures"))
     assert names == {"compare-tiny-loss.png", "compare-tiny-results.png"}
     compare(cli, f"{ASKED} --plot deep/wide.svg").check()
     assert read("deep/wide-results.svg").startswith("<?xml")
@@ -90,13 +91,18 @@ def test_a_failing_trial_is_reported_and_the_others_continue(cli):
     assert "2 trials, 1 done, 1 to run" in again.err
 
 
+MINE = """
+description: a try
+configs: tiny.yaml
+vary: {model.hidden: [4, 8], seed: 1-9}
+baseline: {model.hidden: 8}
+metric: teacher_forced
+lengths: [1, 3]
+"""
+
+
 def test_options_override_an_experiment_file(cli):
-    write(
-        "mine.yaml",
-        "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: "
-        "1-9}\nbaseline: {model.hidden: 8}\n"
-        "metric: teacher_forced\nlengths: [1, 3]\n",
-    )
+    write("mine.yaml", MINE)
 
     def shown(*arguments):
         rows = cli("compare mine.yaml --device cpu --vary seed=2", *arguments).rows()

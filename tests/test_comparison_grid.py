@@ -68,6 +68,11 @@ def test_values_are_read_as_yaml(base, text, values):
 # ---- trials ----
 
 
+def seeds_of(found):
+    """The group and the seed of each trial."""
+    return [(trial.group, trial.config.seed) for trial in found.trials]
+
+
 def how_measured(trial):
     return trial.lengths, trial.samples, trial.checkpoint
 
@@ -77,7 +82,7 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     found = plan(base, vary=vary)
     assert list(groups_of(found)) == ["dot", "none"]
     expected = [*itertools.product(("dot", "none"), (1, 2))]
-    assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
+    assert seeds_of(found) == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
         assert how_measured(trial) == ((1, 2, 3), 1000, "best")
@@ -150,10 +155,7 @@ model.attention.score=general
 def test_several_base_configs_are_an_axis(base, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text("seed: 5\n")
-    assert [(trial.group, trial.config.seed) for trial in plan(base, other).trials] == [
-        ("base", 1),
-        ("other", 5),
-    ]
+    assert seeds_of(plan(base, other)) == [("base", 1), ("other", 5)]
 
 
 # ---- the baseline ----
@@ -205,7 +207,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     assert found.name == "mine"
     assert found.metric == "teacher_forced"
     expected = [*itertools.product(("dot", "scaled"), (1, 2, 3))]
-    assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
+    assert seeds_of(found) == expected
     for trial in found.trials:
         assert how_measured(trial) == ((3, 4, 5), 10, "last")
         assert trial.config.training.steps == 5

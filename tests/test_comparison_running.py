@@ -26,7 +26,6 @@ from seq2attn.comparison.trial import (
     versions,
 )
 from seq2attn.display.console import Display
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run, package_checksum
 from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
@@ -325,7 +324,7 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
     write("words.tsv", "a\tb\nb\ta\n")
     monkeypatch.setattr("concurrent.futures.wait", wait)
     monkeypatch.setattr("seq2attn.comparison.run.make_display", lambda _: Recorded())
-    with contextlib.suppress(Seq2AttnError):  # it has no such files
+    with contextlib.suppress(seq2attn.Seq2AttnError):  # it has no such files
         compare("seed=1-2", executor=lambda: slow)
     half = f"step {steps // 2}"
     assert [call for call in shown if call[0] != "all trials"] == [

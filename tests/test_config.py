@@ -38,6 +38,7 @@ model.embedding: 32
 model.hidden: 96
 model.attention.score: scaled
 model.attention.mask_padding: true
+model.padding_embedding: learned
 training.batch_size: 64
 training.learning_rate: 0.003
 training.clip_norm: 1.0
@@ -322,7 +323,6 @@ compare -c scaled --vary task.alphabet="a\\ud800",b | unacceptable character #xd
 
 def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_path):
     folder = tmp_path / "d\udcff"  # a name in Latin-1
-    folder.mkdir()
     write(folder / "pairs.yaml", "task: {name: pairs, train: a.tsv, dev: a.tsv}")
     write("a.yaml", 'seed: 1\ntask: {alphabet: "a\\ud800"}')
     write("grid.yaml", "configs: a.yaml\nvary: {seed: 1-2}")

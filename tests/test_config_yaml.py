@@ -135,8 +135,17 @@ def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(name, f
     assert find_config(name) == Path(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["nosuch", "configs", "../configs/scaled.yaml", "/scaled.yaml", "", "a\0b"]
+@table(
+    "name",
+    r"""
+nosuch
+configs
+../configs/scaled.yaml
+/scaled.yaml
+""
+"a\0b"
+""",
+    "name",
 )
 def test_no_other_name_is_that_of_a_shipped_config(name):
     assert find_config(name) == Path(name)

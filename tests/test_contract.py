@@ -10,19 +10,16 @@ import torch
 from models import CPU
 from torch import nn
 
+import seq2attn
 from seq2attn.contract.parts import check_part
 from seq2attn.contract.tasks import check_examples
-from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.tasks.strings import Reverse
-from seq2attn.data.vocabulary import Vocabulary
-from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import first
-from seq2attn.model.cells import LSTM, Cell
+from seq2attn.model.cells import LSTM
 from seq2attn.model.decoder import BahdanauDecoder
-from seq2attn.model.encoder import Encoded, Encoder, Last, Zeros
+from seq2attn.model.encoder import Last, Zeros
 from seq2attn.model.histories import Coverage, Shift
-from seq2attn.model.normalisers import LocalM, Softmax, View, Window
-from seq2attn.model.scores import Score
+from seq2attn.model.normalisers import LocalM, Softmax, View
 from seq2attn.parts import EXTENSIBLE, register
 
 BUILT_IN = [
@@ -53,7 +50,7 @@ def test_built_in_parts_satisfy_it_in_every_place(kind, name):
     assert broken_rule(kind, name) is None
 
 
-class Product(Score):
+class Product(seq2attn.Score):
     def forward(self, query, keys):
         return query @ keys.mT
 
@@ -63,7 +60,7 @@ class SeesOtherKeys(Product):
         return keys / keys.norm(dim=1, keepdim=True)
 
 
-class Plain(Cell):
+class Plain(seq2attn.Cell):
     """h' = tanh(W x + h)"""
 
     def __init__(self, input_width, width):
@@ -84,7 +81,7 @@ class Shown(LSTM):
 class Picky(Reverse):
     def examples(self, random, count, length=None):
         if length is not None and not self.is_trained(length):
-            raise Seq2AttnError(f"no source has {length} characters")
+            raise seq2attn.Seq2AttnError(f"no source has {length} characters")
         return super().examples(random, count, length)
 
 
@@ -100,7 +97,7 @@ class UnusedCentre(LocalM):
         self.centre = nn.Linear(query_width, 1)
 
 
-class CentredInTheWidth(Window):
+class CentredInTheWidth(seq2attn.Window):
     def forward(self, query, lengths, width, first):
         return View(self.inside(torch.full((*query.shape[:2], 1), width // 2), width))
 
@@ -133,7 +130,7 @@ class MovesAndReads(Shift):
         return (super().combine(weights, logits, step) + weights) / 2
 
 
-class Bigrams(Encoder):
+class Bigrams(seq2attn.Encoder):
     """h_j = W [x_j; x_{j-1}], and their mean."""
 
     def __init__(self, vocabulary_size, embedding, cells):
@@ -144,7 +141,9 @@ class Bigrams(Encoder):
         before = nn.functional.pad(embedded, (0, 0, 1, 0))[:, :-1]
         states = self.map(torch.cat([embedded, before], dim=2))
         real = torch.arange(states.size(1)) < lengths.unsqueeze(1)
-        return Encoded(states, ((states * real.unsqueeze(2)).sum(1) / lengths.unsqueeze(1),))
+        return seq2attn.Encoded(
+            states, ((states * real.unsqueeze(2)).sum(1) / lengths.unsqueeze(1),)
+        )
 
 
 class Unused(Product):
@@ -171,7 +170,7 @@ def around(base, name, result=None, given=None):
 
 
 def scored(function):
-    return changed_part(Score, "forward", lambda self, query, keys: function(query, keys))
+    return changed_part(seq2attn.Score, "forward", lambda self, query, keys: function(query, keys))
 
 
 def decoding(change):
@@ -195,7 +194,7 @@ def answering(function):
 
 def wrong_if_long(text):
     step = 1 if len(text) > 12 else -1
-    return Solution(text[::-1], tuple(range(len(text)))[::step])
+    return seq2attn.Solution(text[::-1], tuple(range(len(text)))[::step])
 
 
 SEED = itertools.count().__next__
@@ -334,10 +333,10 @@ BROKEN = [  # the rule and what is said, and the part
         "lengths: has the alignment [0, 1",
         answering(wrong_if_long),
     ),
-    ("answer: but an example has", answering(Solution)),
+    ("answer: but an example has", answering(seq2attn.Solution)),
     (
         "answer: has the alignment [0, 1",
-        answering(lambda text: Solution(text[::-1], tuple(range(len(text))))),
+        answering(lambda text: seq2attn.Solution(text[::-1], tuple(range(len(text))))),
     ),
     # not in the first of the models in which a part is tried
     (
@@ -384,12 +383,12 @@ def test_what_is_odd_but_keeps_the_rules_is_accepted(part, own_scores, one_place
 # ---- examples of a task ----
 
 
-class Shouting(Task):
+class Shouting(seq2attn.Task):
     """aa -> xyxy"""
 
     def __init__(self):
-        self.source_vocabulary = Vocabulary("ab")
-        self.target_vocabulary = Vocabulary("xy")
+        self.source_vocabulary = seq2attn.Vocabulary("ab")
+        self.target_vocabulary = seq2attn.Vocabulary("xy")
         self.min_length, self.max_length = 2, 3
 
     def examples(self, random, count, length=None):

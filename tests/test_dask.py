@@ -202,7 +202,6 @@ echo "Submitted batch job $!"
 @pytest.mark.slow
 def test_the_slurm_script_with_a_fake_sbatch(tmp_path):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
-    (tmp_path / "bin").mkdir()
     for name, text in {"sbatch": FAKE_SBATCH, "scancel": "#!/bin/sh\nkill -- -$1\n"}.items():
         write(tmp_path / "bin" / name, text)
         (tmp_path / "bin" / name).chmod(stat.S_IRWXU)

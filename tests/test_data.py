@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 import yaml
-from models import CPU
+from models import CPU, make_task, seeded
+from tables import table
 
 from seq2attn.data import stream
 from seq2attn.data.batches import Examples, make_batch, pad_rows
 from seq2attn.data.stream import EpochData, TrainingData
-from seq2attn.data.tasks.strings import Reverse
-from seq2attn.parts import TASKS
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = [format(number, "b") for number in range(1, 54)]  # 53 words of 1 to 6 characters
@@ -22,7 +21,7 @@ FIELDS = "source source_lengths decoder_input decoder_output target_lengths alig
 
 
 def training_data(task="reverse", min_length=2, max_length=6, **options):
-    made = TASKS.get(task).load()(alphabet=LETTERS, min_length=min_length, max_length=max_length)
+    made = make_task(task, alphabet=LETTERS, min_length=min_length, max_length=max_length)
     return TrainingData(
         task=made, device=CPU, **{"source_eos": False, "batch_size": 16, "seed": 1, **options}
     )
@@ -34,7 +33,7 @@ def same(one, other):
 
 def epoch_data(batch_size=8, seed=1, **options):
     """The stream over the finite set `WORDS`, each with its reverse."""
-    words = Reverse(alphabet="01", max_length=6)
+    words = make_task(alphabet="01", max_length=6)
     words.training_set = [(word, word[::-1]) for word in WORDS]
     words.examples = None  # training goes through the training set
     return EpochData(
@@ -69,7 +68,7 @@ def test_a_batch_by_hand():
     ids = [[5, 3, 4], [4, 0, 0]]
     source = torch.tensor(ids)
     lengths = torch.tensor([3, 1])
-    examples = Reverse(alphabet="abc").solve(source, lengths)
+    examples = make_task(alphabet="abc").solve(source, lengths)
     decoder = yaml.safe_load("""
 - [[1, 4, 3, 5], [1, 4, 0, 0]]
 - [[4, 3, 5, 2], [4, 2, 0, 0]]
@@ -169,7 +168,16 @@ def test_word_dropout_changes_only_the_decoders_input(made, size, share):
 # ---- a finite set of pairs ----
 
 
-@pytest.mark.parametrize("batch_size", [1, 8, 53, 100])
+@table(
+    "batch_size",
+    """
+1
+8
+53
+100
+""",
+    "batch_size",
+)
 def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
     data = epoch_data(batch_size)
     assert data.per_epoch == -(-53 // batch_size)
@@ -194,7 +202,7 @@ def test_batches_hold_similar_lengths():
 
     data = epoch_data()
     lengths = torch.tensor([len(word) for word in WORDS])
-    unsorted = torch.split(torch.randperm(53, generator=torch.Generator().manual_seed(1)), 8)
+    unsorted = torch.split(torch.randperm(53, generator=seeded(1)), 8)
     assert spread(data.epoch_rows(0)) < 0.5 * spread(unsorted)
 
 

@@ -17,8 +17,6 @@ import seq2attn.parts
 from seq2attn.cli.app import app
 from seq2attn.config import load_config
 from seq2attn.contract.parts import check_part
-from seq2attn.data.tasks import Solution
-from seq2attn.inference.answer import Answer
 from seq2attn.pages import asset
 from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 from seq2attn.plugins import load_plugin
@@ -26,15 +24,12 @@ from seq2attn.plugins import load_plugin
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = {page: read(page) for page in [README, *PAGES]}
-BLOCKS = re.findall(
-    r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL
-)  # those of the README first
+WHOLE = "\n".join(TEXTS.values())
+BLOCKS = re.findall(r"```python\n(.*?)```", WHOLE, re.DOTALL)  # those of the README first
 CONTRIBUTING = read(ROOT / "CONTRIBUTING.md")
 PATH = r"`([\w./-]+(?:/|\.(?:py|toml|rst|yml)))`"  # a folder, or a file
-EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
-GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
-COMMANDS = sorted({*re.findall(COMMAND, "\n".join(TEXTS.values()), re.MULTILINE)})
+COMMANDS = sorted({*re.findall(COMMAND, WHOLE, re.MULTILINE)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -44,7 +39,7 @@ def test_python_examples_run(block):
         exec(code, {})
 
 
-@EACH_PAGE
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_what_a_page_names_exists(page):
     named = re.findall(r"\bconfigs/[\w/-]+\.yaml", TEXTS[page])
     named += re.findall(r"`((?:seq2attn|tests|docs|examples|benchmarks)/[\w./-]+)`", TEXTS[page])
@@ -128,7 +123,7 @@ def test_the_generated_reference_has_every_command_option_and_part():
         assert all(f"\n``{name}``\n" in parts for name in registry.names())
 
 
-@GUIDES
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_first_line_says_whom_the_page_is_for(page):
     title, _, first = TEXTS[page].split("\n")[:3]
     assert title.startswith("# ")
@@ -169,7 +164,7 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
-    answer = Solution("cba", (2, 1, 0))
+    answer = seq2attn.Solution("cba", (2, 1, 0))
     backwards = np.eye(3)[::-1]
     for output, weights, mistake in (
         ("cba", backwards, ("right", None)),
@@ -177,7 +172,7 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
         ("cb", backwards, ("early <eos>", None)),
         ("cba", backwards[[0, 0, 0]], ("attention", (1, 1))),
     ):
-        made = Answer("abc", output, True, weights=weights)
+        made = seq2attn.Answer("abc", output, True, weights=weights)
         assert example["first_mistake"](made, answer) == mistake
 
 

@@ -1,6 +1,7 @@
 """The page's engine, in node: operations, decoding and training compute what PyTorch computes."""
 
 import json
+import operator
 import os
 import re
 
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from engine import run
 from inline import ROOT
-from models import CPU
+from models import CPU, make_task
 from pages import (
     CONFIGS,
     MECHANISMS,
@@ -33,7 +34,6 @@ from seq2attn.pages.graphs import operations, program_json
 from seq2attn.pages.page import answer_json, model_json, untrained_models
 from seq2attn.pages.tracing import exporting, trace
 from seq2attn.pages.training import drawing, graph_of
-from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
 from seq2attn.training.step import TrainingStep, learning_rate
 
@@ -262,30 +262,31 @@ def assert_same(found, expected, said):
 @pytest.fixture(scope="module")
 def told(drawn, traced_once):
     """What node says to every case of this file, at once: name -> its answer."""
-    calls = {}
-    calls["operations"] = ONE_BY_ONE, [case(name, given) for name, *given in CASES]
-    calls["own"] = ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]
-    calls["table"] = "return Object.keys(OPERATIONS)", None
-    calls["apart"] = ONE_BY_ONE, [taken_apart()]
-    calls["writes"] = ONE_BY_ONE, [writing()]
-    calls["answers"] = RULES, rules()
-    calls |= {name: decoding(name) for name in GOLDEN}
-    calls["drawn"] = DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}
-    calls["exam"] = EXAM, exam()[0]
-    calls["exam strings"] = DRAWN_STRINGS, None
-    calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
+    calls = {
+        "operations": (ONE_BY_ONE, [case(name, given) for name, *given in CASES]),
+        "own": (ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]),
+        "table": ("return Object.keys(OPERATIONS)", None),
+        "apart": (ONE_BY_ONE, [taken_apart()]),
+        "writes": (ONE_BY_ONE, [writing()]),
+        "answers": (RULES, rules()),
+        **{name: decoding(name) for name in GOLDEN},
+        "drawn": (DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}),
+        "exam": ("return examine(new Model(given_.spec), given_.strings, null);", exam()[0]),
+        "exam strings": (DRAWN_STRINGS, None),
+        "training": (STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}),
+    }
     return dict(zip(calls, run(list(calls.values())), strict=True))
 
 
 ONE_BY_ONE = """
 const results = [];
-for (const {graph, inputs} of data) {
+for (const {graph, inputs} of given_) {
   const made_ = new Graph(graph, new Map()).run(mapValues(inputs, given));
   const show = one => (typeof one === "number" ? one : whole(one));
   results.push(Object.values(made_).map(one => [one].flat().map(show)));
 }
 return results;
-""".replace("data", "given_")
+"""
 
 
 def test_every_operation_is_that_of_pytorch(told):
@@ -414,33 +415,27 @@ def test_every_mechanism_decodes_as_in_pytorch(name):
 # ---- the exam ----
 
 
-EXAM = "return examine(new Model(given_.spec), given_.strings, null);"
-
-
 def exam():
     """Strings whose right answers are what an untrained model writes, every other one with a letter
     changed; and the shares of right letters and strings.
     """
     shown = make_shown("none")
     predictor = shown.predictor
-    symbols = predictor.task.target_vocabulary.tokens
     strings = []
-    right = {"given": 0, "own": 0, "whole": 0}
+    of_given = of_own = whole = letters = 0
     for k, text in enumerate(random_texts(predictor, 6, longest=6)):
         own = in_pytorch(predictor, text)["tokens"]
         target = own[:-1] if own[-1] == EOS else own[:4]
         if k % 2:
             target[1] = 4 if target[1] != 4 else 5
         strings.append({"source": predictor.task.source_vocabulary.encode(text), "target": target})
-        wanted = [*target, EOS]
-        write = Changes(write={t: symbols[id] for t, id in enumerate(target)})
-        forced = in_pytorch(predictor, text, write)["logits"]
+        forced = in_pytorch(predictor, text, Changes(write=dict(enumerate(target))))["logits"]
         given = [EOS + logits[EOS:].argmax() for logits in forced]
-        right["own"] += sum(one == other for one, other in zip(own, target, strict=False))
-        right["given"] += sum(one == other for one, other in zip(given, target, strict=False))
-        right["whole"] += own == wanted
-    letters = sum(len(one["target"]) for one in strings)
-    shares = (right["given"] / letters, right["own"] / letters, right["whole"] / 6)
+        of_given += sum(map(operator.eq, given, target))
+        of_own += sum(map(operator.eq, own, target))
+        whole += own == [*target, EOS]
+        letters += len(target)
+    shares = of_given / letters, of_own / letters, whole / 6
     return {"spec": model_json(shown), "strings": strings}, shares
 
 
@@ -488,7 +483,7 @@ return given_.map(({graph, ids}) => {
 def rules():
     asked = []
     for name, texts in RULED.items():
-        task = TASKS.get(name).load()()
+        task = make_task(name)
         ids = [task.source_vocabulary.encode(text) for text in texts]
         asked.append({"graph": answer_json(task), "ids": ids})
     return asked
@@ -496,7 +491,7 @@ def rules():
 
 def test_the_right_answer_is_the_tasks_own(told):
     for (name, texts), found in zip(RULED.items(), told["answers"], strict=True):
-        task = TASKS.get(name).load()()
+        task = make_task(name)
         answers = [task.target_vocabulary.decode(ids) for ids in found]
         assert answers == [task.answer(text).text for text in texts]
 
@@ -506,10 +501,10 @@ def test_the_right_answer_is_the_tasks_own(told):
 FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
 SMALL = [*FEW, "model.embedding=4", "task.max_length=3", "training.warmup=2"]
 TINY = [*FEW, "task.min_length=1", "task.max_length=2", "training.warmup=2"]
-RESETS = (
-    "training.word_dropout=0.3 training.encoder_reset=0.3 "
-    "training.reset_first=false training.decoder_reset=0.3"
-)
+RESETS = """
+training.word_dropout=0.3 training.encoder_reset=0.3 training.reset_first=false
+training.decoder_reset=0.3
+"""
 TRAINED = {
     **MECHANISMS,
     "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",

@@ -9,18 +9,16 @@ import pytest
 import torch
 import yaml
 from measured import places
-from models import CPU, assert_close, make_config
+from models import CPU, assert_close, make_config, make_task, predictor_of
 from refusal import refused
 from tables import table
 
+import seq2attn
 from seq2attn.build import build_model, build_task
-from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
-from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.parts import TASKS
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.records import parse
@@ -98,8 +96,8 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
-    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
-    predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
+    task = task or make_task(alphabet="abcdef", max_length=4)
+    predictor = predictor_of(model, task, source_eos)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
 
@@ -143,15 +141,13 @@ def wrong_at(position):  # position 4 of 4: the <eos>
 def test_accuracies_by_hand(free, forced, expected, source_eos):
     (result,) = measure(FakeModel(free, forced or wrong_at(4)), source_eos=source_eos)
     assert values_of(result) == [*map(float, expected.split())]
-    assert result.alignment is None
-    assert result.entropy is None
+    assert result.alignment is result.entropy is None
 
 
 @with_and_without_eos
 def test_wrong_answers_are_kept_if_wanted(source_eos):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
-    task = TASKS.get("reverse").load()
-    predictor = Predictor(model, task(alphabet="abcdef"), source_eos, CPU)
+    predictor = predictor_of(model, make_task(alphabet="abcdef"), source_eos)
     result = evaluate(predictor, (2,), samples=99, seed=0, errors=True)
     assert 0 < round(99 * (1 - result.get("exact_match", 2).value)) == len(result.answers) < 99
     for one in result.errors():
@@ -163,7 +159,7 @@ def test_wrong_answers_are_kept_if_wanted(source_eos):
 
 def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monkeypatch):
     config = make_config("model.hidden=8 model.attention.score=additive task.alphabet=abc")
-    predictor = Predictor(build_model(config).double(), build_task(config), True, CPU)
+    predictor = predictor_of(build_model(config).double(), build_task(config), True)
     rows = []
     predictor.model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0].source)))
 
@@ -176,7 +172,7 @@ def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monke
     monkeypatch.setattr("seq2attn.inference.predictor.MAX_WEIGHTS", 2 * 6 * 6)
     apart = results()
     assert rows == [5, 2, 2, 1]
-    assert apart.entropy == pytest.approx(at_once.entropy, rel=1e-9)
+    assert apart.entropy.value == pytest.approx(at_once.entropy.value, rel=1e-9)
     assert apart.teacher_forced == at_once.teacher_forced
     assert apart.alignment == at_once.alignment
 
@@ -209,7 +205,7 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
     (result,) = measure(FakeModel(reverse, weights=weights), source_eos=source_eos)
     if alignment is not None:
         assert result.alignment.value == pytest.approx(alignment, abs=1e-9)
-    assert result.entropy == pytest.approx(entropy(4 + source_eos), abs=1e-6)
+    assert result.entropy.value == pytest.approx(entropy(4 + source_eos), abs=1e-6)
 
 
 @pytest.mark.parametrize("samples", [1, 2500])
@@ -219,7 +215,7 @@ def test_many_samples_in_blocks_give_the_same_result(samples):
     assert len(model.seen) == len(model.asked) == result.samples == samples
     right = sum(ids[0] == A for ids in model.seen)
     assert values_of(result)[:2] == [round(right / samples, 6)] * 2
-    assert (result.alignment.value, result.entropy) == pytest.approx((1, 0), abs=1e-9)
+    assert (result.alignment.value, result.entropy.value) == pytest.approx((1, 0), abs=1e-9)
 
 
 def asked(lengths=(3, 6), **others):
@@ -233,7 +229,7 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     smaller one's strings.
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
-    task = TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
+    task = make_task(alphabet="abcdef", max_length=4)
     task.examples = mock.Mock(wraps=task.examples)
     few = FakeModel(reverse)
     many = FakeModel(reverse)
@@ -268,8 +264,8 @@ def test_results_have_their_length_and_whether_it_was_trained():
     assert long.evaluation.records()[0] == expected
 
 
-def read_as(kind, value):
-    return parse(kind, json.dumps(value).encode(), Path("record.json"))
+def read(value):
+    return parse(Evaluation, json.dumps(value).encode(), Path("record.json"))
 
 
 @table(
@@ -294,11 +290,11 @@ trained | 1
 def test_a_record_that_is_not_an_evaluation_is_refused(key, value):
     found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
     record = found.to_json("a")
-    assert read_as(Evaluation, record) == found
+    assert read(record) == found
     rows = [*record["rows"][1:], {**record["rows"][0], key: value}]
     for damaged in ({**record, "rows": rows}, {**record, "rows": []}):
         with refused(r"^record.json: not a valid record: "):
-            read_as(Evaluation, damaged)
+            read(damaged)
 
 
 def test_every_declared_metric_is_computed_and_has_its_column():
@@ -312,7 +308,7 @@ def test_every_declared_metric_is_computed_and_has_its_column():
 # ---- targets of any length, without alignment ----
 
 
-class Repeat(Task):
+class Repeat(seq2attn.Task):
     """Each source character a to f is repeated 1 to 6 times, in another alphabet: ca -> uuus"""
 
     source_vocabulary = VOCABULARY
@@ -370,7 +366,7 @@ def test_entropy():
 
 def test_how_many_strings_are_decoded_together():
     model = build_model(make_config("model.hidden=8"))
-    recurrent = Predictor(model, TASKS.get("reverse").load()(), source_eos=True, device=CPU)
+    recurrent = predictor_of(model, make_task(), True)
     assert [recurrent.rows_at_once(length) for length in (9, 64, 400, 10**6)] == [1024, 1024, 26, 1]
     assert replace(recurrent, search=BeamSearch(5)).rows_at_once(400) == 5
 

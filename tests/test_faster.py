@@ -10,18 +10,26 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import as_batch, each_arrangement, is_real, make_batch, make_cell_free_model, make_model
+from models import (
+    as_batch,
+    each_arrangement,
+    is_real,
+    make_batch,
+    make_cell_free_model,
+    make_model,
+    seeded,
+)
 from tables import table
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
+import seq2attn
 from seq2attn.kernels import faster, faster_form, function, prefers_cpu
 from seq2attn.kernels.function import gru
 from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU, draw_resets
 from seq2attn.model.decoder import LuongDecoder
-from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import Rank, hooked_places
@@ -105,7 +113,7 @@ def test_what_it_computes_is_the_formulas_and_the_rest_is_left_to_them(options, 
 
 
 def resets_of(model, batch, encoder=0.5):
-    random = torch.Generator().manual_seed(1)
+    random = seeded(1)
     tokens = batch.source, batch.decoder_input
     return draw_resets(model, random, *tokens, encoder=encoder, decoder=0.5)
 
@@ -207,7 +215,7 @@ def doubled(function):
         (Softmax, "normalise"),
         (Attention, "prepare"),
         (LuongDecoder, "advance"),
-        (Encoder, "forward"),
+        (seq2attn.Encoder, "forward"),
         (nn.Linear, "forward"),
     ],
 )

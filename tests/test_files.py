@@ -10,7 +10,7 @@ from inline import read, write
 from refusal import refused
 from tables import table
 
-from seq2attn.errors import Seq2AttnError
+import seq2attn
 from seq2attn.files import write_atomically, write_json
 from seq2attn.runs import records
 
@@ -23,7 +23,7 @@ def target(tmp_path):
 
 
 def only_file(path):
-    return [other.name for other in path.parent.iterdir()] == [path.name]
+    return os.listdir(path.parent) == [path.name]
 
 
 @table(
@@ -41,7 +41,7 @@ def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call, fault):
         raise fault
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises((Seq2AttnError, KeyboardInterrupt)) as caught:
+    with pytest.raises((seq2attn.Seq2AttnError, KeyboardInterrupt)) as caught:
         write_atomically(target, b"new")
     if isinstance(fault, OSError):
         assert caught.value.exit_code == 1
@@ -87,7 +87,7 @@ def test_a_missing_directory_is_reported(tmp_path, name):
     with refused("cannot be written") as caught:
         write_atomically(tmp_path / name, b"data")
     assert caught.value.exit_code == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_json_is_indented_and_ends_with_a_newline(tmp_path):

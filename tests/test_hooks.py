@@ -14,7 +14,7 @@ from models import as_batch, make_batch
 from numpy.testing import assert_allclose
 from refusal import refused
 from tables import table
-from test_inside import FIXED, KINDS, TEXT, made, of_heads, transformer
+from test_inside import BATCH, FIXED, KINDS, TEXT, cache_of, made, of_heads, transformer
 
 import seq2attn
 from seq2attn.inference.evaluation import evaluate
@@ -55,20 +55,19 @@ def test_hooks_run_in_the_order_of_their_entry_then_changes_then_the_cache():
 def test_a_hook_gets_a_copy_of_what_others_share():
     """`normalised` and `weights` are one tensor in a model without windows and histories."""
     model = made()
-    plain = model.run_with_cache(TEXT)[1]
+    plain = cache_of(model)
 
     with hooked(model, {"attention.weights": lambda value, at: value.zero_()}):
-        cache = model.run_with_cache(TEXT)[1]
+        cache = cache_of(model)
     assert not cache["attention.weights"].any()
     assert np.array_equal(cache["attention.normalised"][0], plain["attention.normalised"][0])
 
 
 def test_gradients_flow_through_a_hook_that_only_looks():
     model = made().module
-    batch = as_batch(*make_batch((4, 4), steps=3))
     kept = []
     with hooked(model, {"attention.context": lambda value, at: kept.append(value)}):
-        model(batch).logits.sum().backward(inputs=kept)
+        model(BATCH).logits.sum().backward(inputs=kept)
     assert kept[0].grad.abs().sum() > 0
 
 
@@ -82,9 +81,9 @@ def test_a_head_is_switched_off_by_the_same_lines_in_every_model(make):
             weights.zero_()
 
     model = make()
-    cache = model.run_with_cache(TEXT)[1]
+    cache = cache_of(model)
     with hooked(model, {"attention.weights": off}):
-        changed = model.run_with_cache(TEXT)[1]
+        changed = cache_of(model)
     axis = cache.names()["attention.weights"].index("head")
     own, other = (np.take(changed["attention.weights"], head, axis) for head in (0, 1))
     assert not other.any()
@@ -136,7 +135,7 @@ def test_a_change_meant_for_one_string_changes_no_other(kind, beam):
         """What the model computes for each string."""
         if beam:
             return [answer.hypotheses for answer in model.predict(texts, beam=beam)]
-        cache = model.run_with_cache(texts)[1]
+        cache = cache_of(model, texts)
         return [cache.string(number)["logits"][0].tolist() for number in range(len(texts))]
 
     plain = numbers(TEXTS)
@@ -177,7 +176,7 @@ LIKE_BAHDANAU = {"lstm", "coverage", "none"}  # which a cache and a patch of all
 def test_each_string_gets_its_own_donor_and_nan_patches_nothing(kind):
     model = KINDS[kind]()
     texts, others = TEXTS[3:], OTHERS[3:]
-    donors = model.run_with_cache(others)[1]
+    donors = cache_of(model, others)
     unpatched = [model.run_with_cache(text) for text in texts]
     names = sorted(set(donors) - FIXED.get(kind, set()) - {"attention.allowed"})
     for name in names if kind == "bahdanau" else names[::3]:
@@ -204,7 +203,6 @@ def test_maps_of_many_pairs_are_those_of_each():
         for text, other, found in [*zip(TEXTS, OTHERS, maps, strict=True)][1:3]:
             alone = seq2attn.patch_map(model, text, other, name)
             assert found.answer.output == alone.answer.output
-            assert found.effect.shape == alone.effect.shape
             assert_allclose(found.effect, alone.effect, atol=1e-6)
     with refused("patch_map takes pairs; found 5 and 1 strings"):
         seq2attn.patch_map(model, TEXTS, "ab", "encoder.states")
@@ -212,20 +210,20 @@ def test_maps_of_many_pairs_are_those_of_each():
 
 def test_batches_of_donors_that_do_not_fit_are_refused():
     model = made()
-    donors = model.run_with_cache(OTHERS)[1]["encoder.states"][:, 1]
+    donors = cache_of(model, OTHERS)["encoder.states"][:, 1]
     with refused(r"encoder.states at 1 has rows for 2 strings, and there are . or more"):
         model.predict(TEXTS, patch={("encoder.states", 1): donors[:2]})
 
 
 def test_where_a_donor_is_nan_nothing_is_patched():
     model = made()
-    states, donors = (model.run_with_cache(one)[1]["encoder.states"] for one in (TEXT, "dcab"))
+    states, donors = (cache_of(model, one)["encoder.states"] for one in (TEXT, "dcab"))
     row = donors[1].copy()
     row[0] = np.nan
-    found = model.run_with_cache(TEXT, patch={("encoder.states", 1): row})[1]["encoder.states"]
+    found = cache_of(model, patch={("encoder.states", 1): row})["encoder.states"]
     assert found[1].tolist() == [states[1, 0], *donors[1, 1:]]
     rows = np.array([[1, 0, 0, 0], [np.nan] * 4])  # of a value that is bool
-    _, cache = model.run_with_cache(["abcd", "dcba"], patch={("attention.allowed", 0): rows})
+    cache = cache_of(model, ["abcd", "dcba"], patch={("attention.allowed", 0): rows})
     assert cache["attention.allowed"][:, 0].tolist() == [[1, 0, 0, 0], [1, 1, 1, 1]]
 
 
@@ -241,8 +239,8 @@ def test_a_row_of_one_number_can_be_patched():
     model = made()
     model.module.encoder.layers[0].dropout = Gains()
     patch = {("encoder.gains", 1): [np.nan, 0.5, 0.25, np.nan, np.nan]}
-    _, cache = model.run_with_cache(TEXTS, patch=patch)
-    assert cache["encoder.gains"][:, 1].tolist() == [1, 0.5, 0.25, 1, 1]
+    gains = cache_of(model, TEXTS, patch=patch)["encoder.gains"]
+    assert gains[:, 1].tolist() == [1, 0.5, 0.25, 1, 1]
 
 
 # ---- what a cache keeps ----
@@ -271,11 +269,11 @@ def visited(times):
 
 
 def test_a_cache_is_by_position():
-    means = visited([1, 0, 1]).run_with_cache(TEXT)[1]["decoder.output.mean"]
+    means = cache_of(visited([1, 0, 1]))["decoder.output.mean"]
     assert np.isnan(means).all(axis=1).tolist()[:3] == [False, True, False]
     with refused("decoder.output.mean is passed several times at position 0, and a cache keeps"):
         visited([2]).run_with_cache(TEXT)
-    assert "decoder.output.mean" not in visited([0]).run_with_cache(TEXT)[1]
+    assert "decoder.output.mean" not in cache_of(visited([0]))
 
 
 # ---- contexts ----
@@ -368,10 +366,9 @@ def test_a_hook_that_no_value_passed_is_said(tiny_run):
 @pytest.mark.filterwarnings("ignore")
 def test_it_hooks_what_torch_compiles():
     model = made().module
-    batch = as_batch(*make_batch((4, 4), steps=3))
     compiled = torch.compile(model, backend="eager")
     seen = []
     with hooked(compiled, {"attention.weights": lambda value, at: seen.append(at.name)}):
-        logits = compiled(batch).logits
+        logits = compiled(BATCH).logits
     assert set(seen) == {"attention.weights"}
-    assert torch.equal(logits, model(batch).logits)
+    assert torch.equal(logits, model(BATCH).logits)

@@ -43,11 +43,10 @@ for number, line in enumerate(LAYERS.split("\n")):
 REACH = {"runs": 80, "evaluate": 92}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
-LIGHT = (  # these import nothing heavy when they are imported
-    "files errors registry parts config cli comparison display findings "
-    "doctor.processes results.statistics results.answers runs.create "
-    "runs.records runs.run plotting.cells"
-).split()
+LIGHT = """
+files errors registry parts config cli comparison display findings doctor.processes
+results.statistics results.answers runs.create runs.records runs.run plotting.cells
+""".split()  # these import nothing heavy when they are imported
 
 
 def module_name(path):
@@ -107,35 +106,26 @@ def room(module):
     return module.split(".")[1]
 
 
-def against_the_layers():
-    """The imports that lead up to a higher layer, and from a room into an outermost module."""
-    return {
-        (module, target)
-        for module in trees().keys() - FREE
-        for target in edges_of()[module] & trees().keys() - {"seq2attn"}
-        if target in FREE or LAYER[room(target)] > LAYER[room(module)]
-    }
-
-
-def rooms_below():
-    """Room -> the other rooms that its modules import from."""
-    below = {name: set() for name in LAYER}
-    for module in trees().keys() - FREE:
-        targets = edges_of()[module] & trees().keys() - FREE
-        below[room(module)] |= {room(target) for target in targets} - {room(module)}
-    return below
-
-
 def test_every_module_is_in_a_room():
     assert {room(name) for name in trees().keys() - FREE} == LAYER.keys()
 
 
 def test_imports_lead_to_lower_layers():
-    assert against_the_layers() == set()
+    against_them = {  # up to a higher layer, or from a room into an outermost module
+        (module, target)
+        for module in trees().keys() - FREE
+        for target in edges_of()[module] & trees().keys() - {"seq2attn"}
+        if target in FREE or LAYER[room(target)] > LAYER[room(module)]
+    }
+    assert against_them == set()
 
 
 def test_rooms_of_a_layer_form_no_ring():
-    TopologicalSorter(rooms_below()).prepare()  # a cycle raises CycleError
+    below = {name: set() for name in LAYER}  # room -> the other rooms that it imports from
+    for module in trees().keys() - FREE:
+        targets = edges_of()[module] & trees().keys() - FREE
+        below[room(module)] |= {room(target) for target in targets} - {room(module)}
+    TopologicalSorter(below).prepare()  # a cycle raises CycleError
 
 
 def test_the_package_is_imported_only_for_its_version():
@@ -165,14 +155,6 @@ def test_a_command_reaches_few_modules(command):
         name for name, tree in trees().items() if len(tree.body) > 1
     }  # more than a docstring
     assert len(reached(f"seq2attn.cli.{command}", edges) & modules) <= REACH[command]
-
-
-def light_modules():
-    names = [
-        name for name in trees() for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
-    ]
-    assert len(names) >= len(LIGHT)
-    return names
 
 
 def test_help_imports_neither_yaml_nor_the_schema():
@@ -209,7 +191,11 @@ for words in sys.argv[1:]:
 
 def test_light_modules_and_commands_load_nothing_heavy(tmp_path, runs_copy):
     (tmp_path / "bad.yaml").write_text("seed: x")
-    code = f"import {', '.join(light_modules())}{WATCH}"
+    names = [
+        name for name in trees() for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
+    ]
+    assert len(names) >= len(LIGHT)
+    code = f"import {', '.join(names)}{WATCH}"
     done = process(tmp_path, "-c", code, *(words for words, _ in rows(LIGHT_COMMANDS)))
     found = [line.removeprefix("# ") for line in done.out.splitlines() if line.startswith("# ")]
     assert found == LIGHT_COMMANDS.strip().split("\n")
@@ -244,10 +230,10 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
 
 # documented by torch's page on how to extend it, under names like private ones: a mode, and the
 # operations that it sees, which `Tensor.to`, `reshape` and softmax call
-IN_CATCH = (
-    "torch.utils._python_dispatch.TorchDispatchMode aten._to_copy aten._unsafe_view "
-    "aten._reshape_alias aten._softmax aten._safe_softmax aten._log_softmax"
-)
+IN_CATCH = """
+torch.utils._python_dispatch.TorchDispatchMode aten._to_copy aten._unsafe_view aten._reshape_alias
+aten._softmax aten._safe_softmax aten._log_softmax
+"""
 
 
 def private_names(file):
@@ -260,10 +246,9 @@ def private_names(file):
 
 
 def test_no_other_file_has_one():
-    package = Path(torch_private.__file__).parent
     found = {
         (file.name, name)
-        for file in package.rglob("*.py")
+        for file in PACKAGE.rglob("*.py")
         for name in private_names(file)
         if re.match(r"(torch|aten|nn|F)\.(.*\.)?_[a-z]", name)
     }

@@ -62,12 +62,9 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
     for path in function.FOLDER.iterdir():
         if path.suffix in (".c", ".h", ".so"):
             shutil.copy(path, tmp_path)
-    for name, path in (
-        ("FOLDER", tmp_path),
-        ("LIBRARY", built),
-        ("WHY_NONE", tmp_path / "recurrence.txt"),
-    ):
-        monkeypatch.setattr(function, name, path)
+    monkeypatch.setattr(function, "FOLDER", tmp_path)
+    monkeypatch.setattr(function, "LIBRARY", built)
+    monkeypatch.setattr(function, "WHY_NONE", tmp_path / "recurrence.txt")
 
     def replace_library(content):
         built.unlink()

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from models import assert_close
+from models import assert_close, seeded
 from tables import table
 
-from seq2attn.model.histories import AttentionStep
+import seq2attn
 from seq2attn.model.monotonic import Monotonic
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.parts import NORMALISERS
@@ -74,7 +74,7 @@ D = 4
 def step_of(past):
     """A step whose keys are all real."""
     valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
-    return AttentionStep(None, past, None, valid, valid)
+    return seq2attn.AttentionStep(None, past, None, valid, valid)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -88,7 +88,7 @@ def test_a_monotonic_step_is_noisy_in_training_only(training):
 def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
     size = 50
     history = Monotonic(D, D, 1, bias=0.0).eval()
-    drawn = torch.Generator().manual_seed(0)
+    drawn = seeded(0)
     logits = 20 * torch.randn(size, size, generator=drawn)  # of what was read long ago, anything
     logits.fill_diagonal_(6)
     logits[1:].fill_diagonal_(-6)
@@ -101,19 +101,14 @@ def test_monotonic_attention_is_exact_and_differentiable_over_50_positions():
         past = history.update(weights, step)
         found.append(weights.flatten())
     found = torch.stack(found)
-    p = torch.sigmoid(logits.detach().double()).tolist()
-    last = [1.0] + [0.0] * (size - 1)
-    expected = []
-    for row in p:
-        weights = []
-        arriving = 0.0  # at the first key: what began there
-        for stay, before, past in zip(row, [0.0, *row], last, strict=False):
-            arriving = arriving * (1 - before) + past
-            weights.append(arriving * stay)
-        last = weights
-        expected.append(weights)
-    assert_close(found.double(), torch.tensor(expected).double(), rtol=1e-3, atol=1e-5)
-    assert 0.2 < sum(last) < 1
+    keys = torch.eye(size).double()
+    weights = keys[0]
+    for stop, of_step in zip(logits.detach().double().sigmoid(), found, strict=True):
+        # what arrives at a key began there, or has passed the key before it
+        passing = torch.diag(1 - stop[:-1], -1)
+        weights = stop * torch.linalg.solve(keys - passing, weights)
+        assert_close(of_step.double(), weights, rtol=1e-3, atol=1e-5)
+    assert 0.2 < weights.sum() < 1
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)
     assert slopes.isfinite().all()
     assert slopes.abs().max() > 1e-4

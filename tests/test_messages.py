@@ -55,7 +55,6 @@ def message_of(cli, line, folder):
 
 def write_files(folder):
     for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write(folder / name, text)
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from models import first_batch, make_config
+from models import first_batch, make_config, seeded
 from tables import table
 
 from seq2attn.config import check_config
@@ -21,7 +21,7 @@ def make_batch():
 
 def make_weights(batch, width):
     """As attention to so many positions has them, (B, L, width)."""
-    drawn = torch.Generator().manual_seed(4)
+    drawn = seeded(4)
     return torch.rand(*batch.decoder_output.shape, width, generator=drawn, dtype=torch.float64)
 
 
@@ -35,7 +35,7 @@ def test_the_loss_is_the_mean_over_real_tokens_by_hand(smoothing):
     included.
     """
     batch = make_batch()
-    random = torch.Generator().manual_seed(0)
+    random = seeded(0)
     logits = torch.randn(*batch.decoder_output.shape, V, generator=random, dtype=torch.float64)
     right = torch.nn.functional.one_hot(batch.decoder_output, V).double()
     losses = logits.exp().sum(2, True).log() - logits  # (B, L, V)

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
-from inline import ROOT, TINY, read
-from models import assert_close
+from inline import ROOT, read
+from models import VALUES, assert_close
 from outcomes import events, metrics
 from refusal import refused
 
@@ -17,7 +16,6 @@ import seq2attn
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run, is_training
 
-VALUES = yaml.safe_load(TINY)
 SETTINGS = """
 training.schedule=constant
 training.weight_decay=0.1

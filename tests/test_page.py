@@ -9,22 +9,21 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT, read, write
+from models import make_task
 from numpy.testing import assert_allclose
-from pages import CONFIGS, SMALL, make_predictor, make_shown
+from pages import CONFIGS, SMALL, WEIGHTS, make_predictor, make_shown
 from refusal import refused
 from tables import rows, table
 from test_attention_changes import changed as predicted
 
 import seq2attn
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
+from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.pages.page import PageModel, render, run_models
-from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("traced_once")
 BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snapshots=0".split()
-WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = """</script><script>document.title='executed'</script>
 <img src=x onerror="document.title='executed'">'&$data""".replace("\n", "")
 STRANGE = '</script> <b> &amp; " \\ \x01 \u202e שלום e\u0301\u0302 $data'.split()
@@ -337,8 +336,8 @@ def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predicto
 
 @pytest.mark.slow
 def test_nothing_in_names_and_symbols_is_executed(quiet, tmp_path, predictor):
-    task = TASKS.get("reverse").load()()
-    task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
+    task = make_task()
+    task.source_vocabulary = task.target_vocabulary = seq2attn.Vocabulary(STRANGE, separator=" ")
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)
     open_page(quiet, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
@@ -434,6 +433,13 @@ def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, t
     assert {"z", "c"} & set(said)
 
 
+CHANGES = """
+setWeight(0, 1, 1)
+ban('0')
+state.temperature = 5
+state.padding = 4; state.mask = false"""  # none first
+
+
 def test_the_page_in_the_documentation_answers(quiet):
     docs = ROOT / "docs"
     quiet.open(docs / "scaled.html", "#tour=3")
@@ -445,20 +451,9 @@ def test_the_page_in_the_documentation_answers(quiet):
     assert quiet.run("return [...by('examples').children].map(one => one.textContent)") == words
     rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
     answers = re.findall(rows, read(docs / "lesson.md"), re.MULTILINE)
-    changes = [
-        "",
-        "setWeight(0, 1, 1)",
-        "ban('0')",
-        "state.temperature = 5",
-        "state.padding = 4; state.mask = false",
-    ]
-    for change, answer in zip(changes, answers, strict=True):
-        assert (
-            "".join(
-                quiet.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]
-            )
-            == answer
-        )
+    for change, answer in zip(CHANGES.split("\n"), answers, strict=True):
+        written = quiet.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")
+        assert written == [*answer, "⏎"]
     assert quiet.run("return performance.getEntriesByType('resource').length") == 0
 
 

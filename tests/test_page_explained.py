@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 import torch
-from pages import MECHANISMS, in_pytorch, make_predictor, make_shown
-from tables import rows
+from pages import MECHANISMS, make_predictor, make_shown
+from tables import rows, table
 from torch.nn.functional import softplus
 
 from seq2attn.data.vocabulary import SOS
@@ -17,14 +17,16 @@ from seq2attn.pages.page import render
 
 pytestmark = pytest.mark.slow
 
-HELPERS = (
-    "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
-    "Event('input')); };"
-    "const row = (part, view = 0) => "
-    "Array.from(views[view].rows[part].children, one => one.textContent);"
-    "const heading = (view = 0) => views[view].find('.answer h3').textContent;"
-    "const box = one => one.getBoundingClientRect();"
-)
+HELPERS = """
+const type_ = text => {
+  by('text').value = text;
+  by('text').dispatchEvent(new Event('input'));
+};
+const row = (part, view = 0) =>
+  Array.from(views[view].rows[part].children, one => one.textContent);
+const heading = (view = 0) => views[view].find('.answer h3').textContent;
+const box = one => one.getBoundingClientRect();
+"""
 TOLD = "by('tour').querySelector('.told').textContent"
 GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history=shift_by_key"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
@@ -102,22 +104,18 @@ def encoded(words):
     return decoder.attention, query, memory.values[0]
 
 
-def weights_of(words, step):
-    return torch.tensor(in_pytorch(make_predictor(words), TEXT)["weights"][step])
-
-
-def assert_score(said, formula, key, product, score):
-    """The formula, the score, the sum of products that it is made of, and a projected key (D,)."""
+def assert_score(said, formula, keys, scores, products, powers=None):
+    """The formula, the score, the sum of products that it is made of, and the projected key; and
+    its share, by the softmax (S,) of the scores, or of these powers of e. Returns the softmax.
+    """
     (query, _), (texts, labels), *_ = said
     assert "decoder's state" in query[2]
     assert texts[1].startswith(formula)
-    assert result_of(texts[1]) == about(score.item())
-    assert float(re.search(r"their products, sum (\S+) =", texts[3])[1]) == about(product.item())
-    assert numbers(next(one for one in labels if "h₂" in one)) == about(key[:4].tolist())
-
-
-def assert_share(said, powers):
-    """The softmax of position 2, from the powers (S,) of e; returns the softmax (S,)."""
+    assert result_of(texts[1]) == about(scores[1].item())
+    product = re.search(r"their products, sum (\S+) =", texts[3])[1]
+    assert float(product) == about(products[1].item())
+    assert numbers(next(one for one in labels if "h₂" in one)) == about(keys[1, :4].tolist())
+    powers = scores.exp() if powers is None else powers
     shares = powers / powers.sum()
     chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", said[2][0][1]).groups())
     assert list(chain) == about([one.item() for one in (powers[1], powers.sum(), shares[1])])
@@ -133,8 +131,7 @@ def test_a_scaled_score_down_to_the_context(read):
     (_, query), (score, _), _, _, (_, states), (context, mean) = said
     assert "h₂ / 3.464" in score[3]
     formula = "s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = "
-    assert_score(said, formula, keys[1], scores[1], scores[1])
-    shares = assert_share(said, scores.exp())
+    shares = assert_score(said, formula, keys, scores, scores)
     assert context[1].endswith(" h₂ + …")
     for (label, *_), vector in ((query, s), (states, h[1]), (mean, shares @ h)):
         assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
@@ -148,8 +145,7 @@ def test_a_score_by_a_linear_map_and_a_move_by_key(read):
     said = read("more", 0)
     _, (score, _), _, (weight, _), *_ = said
     assert "learned linear map" in score[2]
-    assert_score(said, "s W h: e₂ = s · (map h₂)", keys[1], scores[1], scores[1])
-    shares = assert_share(said, scores.exp())
+    shares = assert_score(said, "s W h: e₂ = s · (map h₂)", keys, scores, scores)
     sharper = shares ** (1 + softplus(attention.history.power))
     assert result_of(weight[1]) == about((sharper / sharper.sum())[1].item())
 
@@ -169,13 +165,13 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     _, (score, _), (softmax, _), (weight, _), *_ = said
     assert "perceptron" in score[2]
     formula = "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)"
-    assert_score(said, formula, keys[1], scores[1], scores[1])
+    powers = torch.where(near, (scores * near.sum().log()).exp(), 0)
+    shares = assert_score(said, formula, keys, scores, scores, powers)
     assert " \u00d7 ln " in softmax[1]
     assert "Scalable: scores times ln n" in softmax[2]
     assert "local_p: a window around a learned centre" in softmax[2]
     (around,) = re.findall(r"around position (\S+), R = 2", softmax[2])
     assert float(around) == pytest.approx(centre.item() + 1, abs=0.06)
-    shares = assert_share(said, torch.where(near, (scores * near.sum().log()).exp(), 0))
     assert "by the window local_p" in weight[2]
     product, result = re.search(r"([^=]+) = ([^=]+)$", weight[1]).groups()
     factors = list(map(float, re.findall(r"[\d.]+", product)))
@@ -193,13 +189,13 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     _, (score, _), _, (weight, _), *_ = said
     assert "cosine of the angle, with a learned scale. coverage: the sum of all past" in score[2]
     formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
-    assert_score(said, formula, keys[1], cosines[1], scores[1])
-    assert result_of(weight[1]) == about(assert_share(said, scores.exp())[1].item())
+    shares = assert_score(said, formula, keys, scores, cosines)
+    assert result_of(weight[1]) == about(shares[1].item())
     _, (later, _), *_ = read("more", 1, step=1)
     term = rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):"
     slope, past = re.search(term, " ".join(later)).groups()
     assert float(slope) == about(attention.history.map.weight.item())
-    assert float(past) == about(weights_of(COSINE, 0)[1].item())
+    assert float(past) == about(shares[1].item())
 
 
 def test_wrong_symbols_are_marked_and_lengths_compared(show):
@@ -421,10 +417,14 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize("name, stops, second", [
-    ("scaled", 9, "Step after step"),
-    ("none", 1, "Longer than in training"),
-])  # fmt: skip
+@table(
+    "name, stops, second",
+    """
+scaled | 9 | Step after step
+none | 1 | Longer than in training
+""",
+    "stops",
+)
 def test_the_tour_asks_acts_and_tells(show, name, stops, second):
     run = show(name, fragment="tour=2")  # or the last
     title = "by('tour').querySelector('h2').textContent"

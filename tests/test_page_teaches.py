@@ -267,8 +267,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert run("return [peaks(views[1]), views.map(isRight)]") == ["1, 2, 3, 4, 5", [True] * 2]
     assert max(run(f"{below} return {rows}")) < 0.005
-    told = run(f"{press(0, 1)} return {TOLD}")
-    assert told.startswith(
+    assert run(f"{press(0, 1)} return {TOLD}").startswith(
         "You guessed “soft”: right. In step 2, e, position 2 (soft) and o, position 5 (hard)."
     )
     numbers = "views[1].now.steps.flatMap(step => Array.from(step.weights.data))"
@@ -346,8 +345,9 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     asked, signs = run(f"visit(2); return [{ASKED_NOW}, {SIGNS}]")
     assert "writes olleh, which is right. Its first step gives the empty ones .38 of" in asked
     assert signs == ["✓"] * 6
-    told = run(f"{press(2, 1)} return {TOLD}")
-    assert told.startswith("You guessed “wrong”: right. It writes loolloeh; right is olleh.")
+    assert run(f"{press(2, 1)} return {TOLD}").startswith(
+        "You guessed “wrong”: right. It writes loolloeh; right is olleh."
+    )
     assert run("return views.map(isRight)") == [False, True]
     run("leave()")
     query = "views[0].rows.query.children[2].textContent"
@@ -390,15 +390,17 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     )
     assert not run(f"return {WAITS}")
     lowest = "Math.min(...views[0].now.steps[2].weights.data)"
-    told = run(f"{press(2, 2)} return {TOLD}")
-    assert told.startswith("You guessed “above 0”: right. It is 0.006979.")
+    assert run(f"{press(2, 2)} return {TOLD}").startswith(
+        "You guessed “above 0”: right. It is 0.006979."
+    )
     assert run(f"return {lowest}") == pytest.approx(0.006979, rel=1e-3)
     ends = "The last step still ends it: of this string's end, weights are only a picture."
     assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
     assert run(f"return {last}") == [0, 1, 0, 0, 0]
-    told = run(f"{press(4, 1)} return {TOLD}")
-    assert told.startswith("You guessed “no”: right. The answer was ananab and is now ananaba.")
+    assert run(f"{press(4, 1)} return {TOLD}").startswith(
+        "You guessed “no”: right. The answer was ananab and is now ananaba."
+    )
     assert run(f"return {SIGNS}") == [*["none"] * 6, "✗", "≠"]  # the end comes one letter late
     told = run(f"{press(5)} return {TOLD}")
     rows = "result => Array.from(views[0][result].steps[1].weights.data)"
@@ -462,8 +464,7 @@ def test_what_lies_outside_a_window_comes_another_way(opened):
     told = run(f"{press(1)} return {TOLD}")
     assert "Give any position of step 1 all attention: forwards writes the same." in told
     assert run(f"return [0, 1, 2, 3].map(j => {{{moved}}})") == ["etta"] * 4
-    told = run(f"{press(2, 1)} return {TOLD}")
-    assert told.startswith(
+    assert run(f"{press(2, 1)} return {TOLD}").startswith(
         "You guessed “all positions”: right. 9 positions have a score, 5 a weight"
     )
     told = run(f"{press(3)} return {TOLD}")

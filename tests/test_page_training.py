@@ -7,8 +7,10 @@ import yaml
 from inline import call_main, read
 from pages import CONFIGS
 
-FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
-SMALL = [*FEW, "model.embedding=4", "task.max_length=3"]
+SMALL = """
+--set=model.hidden=8 --set=model.embedding=4 --set=training.batch_size=4 --set=task.alphabet=abcd
+--set=task.max_length=3
+"""
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +22,7 @@ def small(tmp_path_factory, traced_once):
         (folder / f"{name}.yaml").write_text(scaled.replace("warmup: 100", f"warmup: {warmup}"))
     file = folder / "page.html"
     configs = f"--train {folder}/scaled.yaml --train {folder}/slow.yaml"
-    settings = " ".join(f"--set={setting}" for setting in SMALL)
-    said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
+    said = call_main(f"page --text abc --to {file} {configs} {SMALL}").check().err
     assert "exporting slow" in said.splitlines()
     assert file.stat().st_size < 700_000
     return file

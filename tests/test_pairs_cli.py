@@ -4,7 +4,6 @@ import contextlib
 import re
 import shutil
 from functools import partial
-from pathlib import Path
 
 import pytest
 from inline import read, read_json, write
@@ -14,7 +13,6 @@ from tables import table
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
 from seq2attn.pages.page import run_models
-from seq2attn.runs.run import Run
 
 CONFIG = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv, target_separator: " "}
@@ -65,7 +63,7 @@ def measured(done):
 
 
 def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
-    (shown,) = run_models([Run(run)], examples=["ab"])
+    (shown,) = run_models([seq2attn.Run(run)], examples=["ab"])
     recorded = [source for source in ("bb", "aa", "ab") if source in shown.examples[1:]]
     assert shown.examples[0] == "ab"
     assert sorted(shown.examples[1:]) == sorted(recorded) != []
@@ -150,16 +148,13 @@ def test_runs_that_read_other_words_are_not_paired(cli, run):
     assert "only A has 'o o'" in refusal
 
 
-def latex_rows(file):
-    """The cells of the rows of a LaTeX table, and the comments above it."""
-    comments, table = read(file).split("\\begin{tabular}")
-    rows = [row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row]
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], comments
-
-
 def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run):
     cli("eval words more --data train.tsv --latex tables/a_b.tex").check()
-    (one, other), comments = latex_rows("tables/a_b.tex")
+    comments, table = read("tables/a_b.tex").split("\\begin{tabular}")
+    header, *rows = [
+        row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row
+    ]
+    one, other = (dict(zip(header, row, strict=True)) for row in rows)
     assert comments.startswith("% seq2attn eval words more --data train.tsv --latex tables/a_b.tex")
     pair = cli("eval words more --data train.tsv --paired --json").json
     assert (one["run"], one["seed"], other["run"], other["seed"]) == ("words", "1", "more", "5")
@@ -296,7 +291,6 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         assert cli("config", name) == (0, read(shipped_folder() / "pairs/small.yaml"), "")
     listed = "About 1,000 pairs of your own, such as words and their pronunciations"
     assert ["pairs/small", listed] in cells(cli("config").out)
-    Path("mine").mkdir()
     write("mine/mine.yaml", cli("config pairs/small").out)
     done = cli("inspect mine/mine.yaml").check()
     assert "delimiter: " in done.out

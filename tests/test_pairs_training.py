@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from inline import read, write
-from outcomes import StopAt, metrics, same_tensors
+from outcomes import StopAt, metrics, same_tensors, step_of
 from tables import rows, slow, table
 
+import seq2attn
 from seq2attn.build import build_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
-from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
@@ -46,7 +46,6 @@ def lines(words):
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """my.yaml, and data/ with 18 words to train on and 5 to measure on."""
-    (tmp_path / "data").mkdir()
     words = list(map("".join, itertools.product("ab", LETTERS, ("", "cd"))))[:18]
     write(tmp_path / "data/train.tsv", lines(words))
     write(tmp_path / "data/dev.tsv", lines("a eb dab cabd abcde".split()))
@@ -238,7 +237,9 @@ class Fixed:
     def __call__(self, predictor, pairs):
         wer, loss, *ser = next(self.results)
         measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
-        return Evaluation(tuple(rows_of(measured, [1, 1, 1], length=None, trained=True)), ())
+        return seq2attn.Evaluation(
+            tuple(rows_of(measured, [1, 1, 1], length=None, trained=True)), ()
+        )
 
 
 @pytest.fixture
@@ -261,7 +262,7 @@ def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(results, selec
     results((0.5, 1.0, 0.1), *equal, (0.5, 0.9, 0.2))
     overrides = ["training.epochs=5", f"training.select={select}", "training.target=0.9"]
     run = trained(load_config("my.yaml", [*overrides, WHOLE])).run
-    assert load_checkpoint(run.checkpoint("best")).state["step"] == step
+    assert step_of(run, "best") == step
     assert run.status().step == 5  # the target is exact match, whatever the rate
 
 
@@ -275,7 +276,7 @@ def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, results,
     assert "smaller training.learning_rate" in caught.value.hint
     run = Run(work / "runs/a")
     assert run.status().state == "failed"
-    assert load_checkpoint(run.checkpoint("last")).state["step"] == 1
+    assert step_of(run) == 1
 
 
 def test_training_stops_when_patience_runs_out(work, results, cli):

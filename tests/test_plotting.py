@@ -14,6 +14,7 @@ from refusal import refusal
 from rich.console import Console
 from tables import table
 
+import seq2attn
 from seq2attn.display.signs import score_colour, weight_colour
 from seq2attn.plotting.attention import (
     attention_figure,
@@ -32,7 +33,6 @@ from seq2attn.plotting.figures import (
     save_figure,
 )
 from seq2attn.results.answers import AttentionMap
-from seq2attn.results.evaluation import Evaluation
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 
@@ -228,7 +228,7 @@ def evaluation(*lengths):
             ("teacher_forced", 0.5, 0.4, 0.6),
         ):
             rows.append(measured.row(name, length, *numbers, trained=trained))
-    return Evaluation(tuple(rows))
+    return seq2attn.Evaluation(tuple(rows))
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():

@@ -6,9 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-import yaml
-from inline import TINY
-from models import new_model
+from models import VALUES, new_model
 from outcomes import StopAt, same_tensors
 from tables import table
 from torch.nn.functional import cross_entropy
@@ -18,7 +16,6 @@ from seq2attn.config import check_config
 from seq2attn.runs.create import NewRun
 from seq2attn.training.session import train
 
-VALUES = yaml.safe_load(TINY)
 HALF = [torch.bfloat16, torch.float16]
 
 

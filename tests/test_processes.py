@@ -80,7 +80,6 @@ PROJECT = {
 
 def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
     for name, text in PROJECT.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, text)
     done = cli("check --attention decoder/code/models/decoder.py:attend --json")
     assert done.json[0]["status"] == "examined", done.json
@@ -117,10 +116,8 @@ handed-in/carl.py 2 passed passed
 
 def test_a_class_is_graded_in_one_table(cli, tmp_path):
     folder = tmp_path / "handed-in"
-    folder.mkdir()
     right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
     write(folder / "anna.py", right)
-    (folder / "ben").mkdir()
     write(folder / "ben" / "ben.py", RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
     cells = [{"cell_type": "markdown", "source": "# me"}]
     for text in (

@@ -14,8 +14,8 @@ from models import make_config
 from refusal import refusal, refused
 from tables import table
 
+import seq2attn
 from seq2attn.config import Config
-from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.metrics import Row
 from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
@@ -209,7 +209,7 @@ def test_a_command_reads_the_environment_of_its_run_once(cli, runs_copy, monkeyp
 
 def measured(checkpoint, seed):
     row = Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True)
-    return Evaluation((row,), checkpoint=checkpoint, seed=seed)
+    return seq2attn.Evaluation((row,), checkpoint=checkpoint, seed=seed)
 
 
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):

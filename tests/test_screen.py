@@ -88,10 +88,10 @@ PLUGIN = (
     f"import seq2attn\nprint({FORGED!r})\nclass Own(seq2attn.Score):\n    '.'\n    "
     f"def forward(self, *_): ...\n"
 )
-SMALL = (
-    "--set=training.warmup=0 --set=training.validation_samples=1 --set=model.hidden=4 "
-    "--set=training.batch_size=2 --runs-dir=runs"
-).split()
+SMALL = """
+--set=training.warmup=0 --set=training.validation_samples=1 --set=model.hidden=4
+--set=training.batch_size=2 --runs-dir=runs
+""".split()
 STRINGS = [
     "--name=h",
     "--config=scaled",

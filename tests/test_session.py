@@ -9,11 +9,10 @@ from models import make_config
 from seq2attn.display.console import Display
 from seq2attn.training.session import NewRun, train
 
-CONFIG = make_config(
-    "model.hidden=8 model.embedding=4 task.max_length=2 training.steps=3 "
-    "training.batch_size=4 training.evaluate_every=2 "
-    "training.validation_samples=2 training.snapshots=0"
-)
+CONFIG = make_config("""
+model.hidden=8 model.embedding=4 task.max_length=2 training.steps=3 training.batch_size=4
+training.evaluate_every=2 training.validation_samples=2 training.snapshots=0
+""")
 
 
 def calls(display):

@@ -1,6 +1,7 @@
 """What cannot become a graph is refused by the operation, or the size, and the line of Python."""
 
 import pytest
+from models import make_task, predictor_of
 from pages import CONFIGS
 from refusal import refused
 from tables import slow
@@ -8,12 +9,10 @@ from tables import slow
 from seq2attn import export
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
-from seq2attn.inference.predictor import Predictor
 from seq2attn.pages import graphs, page
 from seq2attn.pages.page import PageModel
 from seq2attn.pages.tracing import trace_model
-from seq2attn.pages.training import CPU, training_graphs
-from seq2attn.parts import TASKS
+from seq2attn.pages.training import training_graphs
 from seq2attn.plugins import load_plugin
 
 ODD = """
@@ -66,11 +65,6 @@ def odd(tmp_path, own_scores):
     return lambda setting: load_config(CONFIGS / "general.yaml", [setting, *SMALL])
 
 
-def shown(config):
-    task = build_task(config)
-    return PageModel("odd", Predictor(build_model(config, task), task, False, CPU), {}, [])
-
-
 @pytest.mark.parametrize(
     "setting, reason",
     [
@@ -93,7 +87,9 @@ def test_what_is_right_at_one_length_only(odd, setting, reason):
 
 @pytest.mark.slow  # the next test has the page's own message, test_export the exporter
 def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quick_exporter):
-    model = shown(odd("model.attention.score=rising"))
+    config = odd("model.attention.score=rising")
+    task = build_task(config)
+    model = PageModel("odd", predictor_of(build_model(config, task), task), {}, [])
     traced = trace_model(model.predictor.model)
     lacking = r"cummax \(odd.py, line 16: return torch.cummax\(query @ keys.mT, dim=2\).values\)"
     monkeypatch.setattr(page, "trace_model", lambda _: traced)
@@ -122,7 +118,7 @@ def test_a_training_step_that_the_page_lacks(odd, setting, reason):
 
 
 def test_a_page_has_no_rule_that_it_cannot_run(monkeypatch):
-    assert page.answer_json(TASKS.get("reverse").load()())
+    assert page.answer_json(make_task())
     known = graphs.operations()
     monkeypatch.setattr(graphs, "operations", lambda: known - {"gather"})
-    assert page.answer_json(TASKS.get("reverse").load()()) is None
+    assert page.answer_json(make_task()) is None

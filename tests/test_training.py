@@ -11,14 +11,14 @@ import torch
 import yaml
 from inline import HANDLERS
 from models import CPU
-from outcomes import accumulated, events, metrics, same_outcome, weights
+from outcomes import accumulated, events, metrics, same_outcome, step_of, weights
 from refusal import refused
 from tables import slow, table
 
+import seq2attn
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
 from seq2attn.inference.trained_model import load_run
-from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, read_attention
@@ -100,10 +100,6 @@ def send(number):
     return lambda: os.kill(os.getpid(), number)
 
 
-def step_of(run, which):
-    return load_checkpoint(run.checkpoint(which)).state["step"]
-
-
 @pytest.fixture(autouse=True, scope="module")
 def formulas_alone():
     """Nothing is proven; `test_changes` and the fault tests train with the kernels."""
@@ -137,7 +133,7 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
     status = reference.status()
     assert (status.state, status.step, status.steps) == ("finished", STEPS, STEPS)
     assert (status.task, status.score, status.seed) == ("reverse", "scaled", 1)
-    assert step_of(reference, "last") == STEPS
+    assert step_of(reference) == STEPS
     assert status.attention_entropy == pytest.approx(sum(one["value"] for one in rows) / 3)
 
 
@@ -249,7 +245,7 @@ def test_a_run_that_signals_stopped_is_resumed_bit_identically(reference, tmp_pa
         assert trainer.train() == number
         assert watcher.steps[-1] == stop
         assert run.status().state == "interrupted"
-        assert run.status().step == step_of(run, "last") == stop
+        assert run.status().step == step_of(run) == stop
     resumed = go_on(run)
     assert resumed.progress.step == stop
     assert resumed.train() is None
@@ -315,7 +311,7 @@ def test_a_second_signal_acts_immediately(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         trainer.train()
     assert signal.getsignal(signal.SIGINT) is before
-    assert step_of(trainer.run, "last") == 4
+    assert step_of(trainer.run) == 4
 
 
 def test_a_signal_in_the_last_evaluation_finds_a_finished_run(tmp_path):
@@ -338,7 +334,7 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     assert caught.value.exit_code == 1
     assert "smaller training.learning_rate" in caught.value.hint
     run = trainer.run
-    assert step_of(run, "last") == 4
+    assert step_of(run) == 4
     load_checkpoint(run.checkpoint("last"), build_model(CONFIG))
     monkeypatch.undo()
     go_on(run).train()
@@ -362,7 +358,7 @@ def scripted(monkeypatch, script):
             for length, exact_match in enumerate(exact, start=1)
             for metric, value in (("exact_match", exact_match), ("teacher_forced", forced))
         ]
-        return Evaluation(tuple(rows))
+        return seq2attn.Evaluation(tuple(rows))
 
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)
 
@@ -386,7 +382,7 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
     scripted(monkeypatch, script)
     run = trained(tmp_path, configured(THRICE)).run
     assert step_of(run, "best") == best
-    assert step_of(run, "last") == 3
+    assert step_of(run) == 3
     exact = script[2][0][:3]
     assert run.status().exact_match_worst == min(exact)
     assert run.status().exact_match_mean == pytest.approx(sum(exact) / len(exact))
@@ -407,7 +403,7 @@ def test_training_stops_when_every_trained_length_is_at_the_target(
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
     config = configured(f"{THRICE} training.target=0.9")
     run = trained(tmp_path, config).run
-    assert step_of(run, "last") == run.status().step == stopped
+    assert step_of(run) == run.status().step == stopped
     assert run.status().state == "finished"
     resumed = go_on(run, config)
     resumed.train()

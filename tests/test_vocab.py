@@ -79,14 +79,9 @@ def test_symbols_are_the_same_however_they_are_written(options, text, ids, read)
     assert vocabulary.decode(ids) == read
 
 
-def test_what_a_text_is_made_of_and_what_was_never_seen():
-    assert Vocabulary(["a", "a\u0303"]).symbols == ("a", "\u00e3")
-    apart = Vocabulary(["e", "\u0301"], unknown=True, normalise="nfd")
-    assert apart.symbols_of("é") == ("e", "\u0301")
+def test_what_was_never_seen():
     vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
-    assert vocabulary.symbols_of("t͡ʃ a b") == ("t͡ʃ", "a", "b")
     assert vocabulary.unseen("t͡ʃ a b b") == ["b"]
-    assert len(vocabulary) == 6
     featured = Vocabulary("VW", unknown=True, features=["PST", "V"])
     assert featured.encode("W\tFUT") == [5, 3]
     assert featured.unseen("x\tFUT;V") == ["FUT", "x"]

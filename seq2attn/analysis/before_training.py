@@ -14,7 +14,7 @@ from seq2attn.analysis import Analysis
 from seq2attn.data.batches import generator
 from seq2attn.display.table import Column, Number, Table
 from seq2attn.inference.evaluation import attention_entropy
-from seq2attn.model.normalisers import LocalM, LocalP, View
+from seq2attn.model.normalisers import LocalM, View, gaussian
 from seq2attn.model.scores import Dot, Score
 from seq2attn.parts import SCORES
 
@@ -303,17 +303,16 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     last = source - 1
     # from `last` down to 0; `max`, so that a single output position does not divide by 0
     sweep = last * (target - 1 - t) / max(1, target - 1)
-    # both for queries of width 1, and sources without `<eos>`; LocalP draws parameters, which are
-    # not used here: the global random state stays as it was
-    local_m = LocalM(1, False, radius=radius)
-    with torch.random.fork_rng(devices=[]):
-        local_p = LocalP(1, False, radius=radius)
+    # for queries of width 1, and sources without `<eos>`
+    window = LocalM(1, False, radius=radius, centre="reversed")
+    backwards = window(torch.zeros(1, target, 1), torch.tensor([source]), source, 0)
+    bell = gaussian(torch.arange(source) - sweep, radius)  # (1, L, S)
     # name, centre at each output position (`global` has none), and the window itself
     windows = [
         ("global", [None] * target, View(torch.ones(1, target, source))),
-        ("monotonic", t.flatten().tolist(), View(local_m.inside(t, source))),
-        ("reversed", (last - t).flatten().tolist(), View(local_m.inside(last - t, source))),
-        ("local_p", sweep.flatten().tolist(), local_p.around(sweep, source)),
+        ("monotonic", t.flatten().tolist(), View(window.inside(t, source))),
+        ("reversed", (last - t).flatten().tolist(), backwards),
+        ("local_p", sweep.flatten().tolist(), View(window.inside(sweep, source), bell)),
     ]
     rows = []
     for name, centres, (allowed, factor) in windows:

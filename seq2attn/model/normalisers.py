@@ -224,10 +224,14 @@ class LocalP(Window):
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         relative = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
-        return self.around((lengths - 1).view(-1, 1, 1) * relative, width)
-
-    def around(self, centre: Tensor, width: int) -> View:
-        """Return the window with these centres (B, L, 1)."""
+        centre = (lengths - 1).view(-1, 1, 1) * relative
         distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
-        factor = torch.exp(-2 * (distance / self.radius).square())  # 1 / (2 sigma^2) = 2 / R^2
+        factor = gaussian(distance, self.radius)
         return View(self.inside(centre, width), factor)
+
+
+def gaussian(distance: Tensor, radius: int) -> Tensor:
+    """Return by what a window of this radius multiplies the weights of keys at this distance from
+    its centre.
+    """
+    return torch.exp(-2 * (distance / radius).square())  # 1 / (2 sigma^2) = 2 / R^2

@@ -14,8 +14,8 @@ from pathlib import Path
 from inline import HANDLERS, OUTPUT_VARIABLES, Done, read, split_words
 from outcomes import same_outcome
 
+import seq2attn
 from seq2attn.doctor.processes import EXAMINER, OF_LAYERS
-from seq2attn.runs.run import Run
 
 TINY = """\
 task: {alphabet: abc, max_length: 2}
@@ -68,7 +68,7 @@ class Server:
         """What a user does after a fault: resume the run, or start it if there is none; it ends as
         `reference`.
         """
-        run = Run(work / "runs/tiny")
+        run = seq2attn.Run(work / "runs/tiny")
         self.call(work, commands[run.path.exists()]).check()
         same_outcome(run, reference)
 

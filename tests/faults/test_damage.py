@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import random
-import struct
 from types import SimpleNamespace
 
 import pytest
@@ -66,28 +65,23 @@ def test_a_flipped_bit_is_refused(run_copy, record_figure, which, count):
     record_figure(bit_flips=count)
 
 
-def changed(values, state):
-    """Damage that leaves the checksum correct; a value of None removes what it names."""
+def changed(tensors=None, **state):
+    """Damage that leaves the checksum correct: tensors, and values of the state; None removes what
+    it names.
+    """
 
     def write(run):
         path = run.checkpoint("last")
         checkpoint = load_checkpoint(path)
         made = {
-            name: make and make(checkpoint.tensors.get(name, 1)) for name, make in values.items()
+            name: make and make(checkpoint.tensors.get(name, 1))
+            for name, make in (tensors or {}).items()
         }
         both = (checkpoint.tensors | made, checkpoint.state | state)
         kept = [{name: value for name, value in one.items() if value is not None} for one in both]
         save_checkpoint(path, *kept)
 
     return write
-
-
-def tensors_are(values):
-    return changed(values, {})
-
-
-def state_is(**values):
-    return changed({}, values)
 
 
 def overwritten(make):
@@ -104,70 +98,57 @@ def nan(tensor):
     return tensor.index_fill(0, torch.tensor(0), float("nan"))
 
 
-def sparse(run):
-    """A header that is whole, for a tensor of a terabyte that the disk does not hold."""
-    size = 2**40
-    header = json.dumps(
-        {"model.a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
-    ).encode()
-    with run.checkpoint("last").open("wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header)
-        file.truncate(8 + len(header) + size)
-
-
 NAME = "encoder.embedding.weight"
 WEIGHT = f"model.{NAME}"
 MOMENT = f"optimiser.exp_avg.{NAME}"
 FOREIGN = "does not belong to this config: it "
 CUT, HEADER = "damaged: it is cut short, or its header is wrong", "damaged: its header has "
 DAMAGE = {
-    "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), CUT),
     "one bit": (
         overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])),
         "damaged: its checksum does not match",
     ),
-    "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
     "foreign": (
         overwritten(lambda _: save({"model.a": torch.ones(2)})),
         "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')",
     ),
     "no tensor": (
-        tensors_are({WEIGHT: None}),
+        changed({WEIGHT: None}),
         FOREIGN + f"has nothing as '{NAME}', expected torch.float32 (6, 4)",
     ),
     "extra tensor": (
-        tensors_are({"model.extra": torch.ones}),
+        changed({"model.extra": torch.ones}),
         FOREIGN + "has torch.float32 (1,) as 'extra', ",
     ),
     "wrong shape": (
-        tensors_are({WEIGHT: lambda old: old[:-1]}),
+        changed({WEIGHT: lambda old: old[:-1]}),
         FOREIGN + f"has torch.float32 (5, 4) as '{NAME}', ",
     ),
     "wrong dtype": (
-        tensors_are({WEIGHT: torch.Tensor.double}),
+        changed({WEIGHT: torch.Tensor.double}),
         FOREIGN + f"has torch.float64 (6, 4) as '{NAME}', ",
     ),
     "NaN weights": (
-        tensors_are({WEIGHT: nan}),
+        changed({WEIGHT: nan}),
         f"damaged: {NAME} holds values that are not finite",
     ),
     "missing moment": (
-        tensors_are({MOMENT: None}),
+        changed({MOMENT: None}),
         FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'",
     ),
     "NaN moment": (
-        tensors_are({MOMENT: nan}),
+        changed({MOMENT: nan}),
         f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are",
     ),
-    "best of words": (state_is(best=["a"]), HEADER + "best.0: should be a number, found 'a'"),
+    "best of words": (changed(best=["a"]), HEADER + "best.0: should be a number, found 'a'"),
     "formulas a number": (
-        state_is(formulas=1),
+        changed(formulas=1),
         HEADER + "formulas: should be true or false, found 1",
     ),
     "position of -1": (
-        state_is(positions={"metrics.jsonl": -1}),
+        changed(positions={"metrics.jsonl": -1}),
         HEADER + "positions.metrics.jsonl: should be",
     ),
 }
@@ -187,7 +168,7 @@ def test_damage_is_refused_with_its_reason(run_copy, work, monkeypatch, kind):
 def test_positions_past_the_end_or_in_another_folder_change_nothing_else(run_copy, work, cli):
     other = work / "other.txt"
     other.write_text("theirs")
-    state_is(positions={"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}, step=4)(
+    changed(positions={"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}, step=4)(
         run_copy
     )
     cli("train --resume tiny").check()
@@ -220,7 +201,7 @@ def test_a_link_or_a_pipe_is_not_followed(run_copy, work, cli, name, make):
         assert kinds in said or name == "config.yaml"
     cli("runs").check()
     assert (outside / "file").read_text() == "theirs"
-    assert [path.name for path in outside.iterdir()] == ["file"]
+    assert os.listdir(outside) == ["file"]
 
 
 @table(

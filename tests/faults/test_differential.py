@@ -10,6 +10,7 @@ import json
 import os
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -175,7 +176,11 @@ def check_batch(config, model, book):
         source, inputs = batch.source[row, :size], batch.decoder_input[row, :steps]
         logits, weights = book.teacher_forced(source.tolist(), inputs.tolist())
         expected.append((torch.stack(logits), torch.tensor(weights, dtype=torch.float64)))
-    wider = _padded(batch) if config.model.attention.mask_padding else batch
+    wider = batch
+    if config.model.attention.mask_padding:  # then more padding, which holds a letter, is nothing
+        pad = partial(torch.nn.functional.pad, value=3)
+        tokens = pad(batch.decoder_input, (0, 2))
+        wider = replace(batch, source=pad(batch.source, (0, 3)), decoder_input=tokens)
     for grad, one in itertools.product((True, False), (batch, wider)):
         with torch.set_grad_enabled(grad):
             decoded = model(one)
@@ -185,15 +190,6 @@ def check_batch(config, model, book):
             if decoded.weights is not None:
                 assert_close(decoded.weights[row, :steps, :size], weights, **CLOSE)
                 assert (decoded.weights[row, :steps, size:] == 0).all()
-
-
-def _padded(batch):
-    """The batch with more padding, which holds a letter."""
-    return replace(
-        batch,
-        source=torch.nn.functional.pad(batch.source, (0, 3), value=3),
-        decoder_input=torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3),
-    )
 
 
 def check_kernels(config, monkeypatch):

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from forks import TINY
-from inline import OUTPUT_VARIABLES, Inline, call_main, write
+from inline import Inline, call_main, write
 from tables import rows, slow
 
 pytest.importorskip("hypothesis")
@@ -90,10 +90,8 @@ def call(words):
 
 
 @pytest.fixture(autouse=True)
-def a_plain_environment(monkeypatch):
+def in_this_process(monkeypatch, plain_output):
     monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
-    for name in OUTPUT_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
 
 
 # ---- configs ----
