@@ -68,39 +68,36 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     A group stands for one combination of what is uncertain: the length of the sources, whether the
     widths are the first of `widths` or the others, whether query and keys are the same sequence,
     whether optional arguments are given, whether shapes are as the docstring says, and the layouts,
-    of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest.
+    of which "channels" come first where there is an `nn.Conv2d`. The last one varies fastest. Where
+    there are embeddings, groups in which they are given ids come before all others.
     """
     needed, said = required(function_of(attention)), docs_of(attention)
     has_axes = any(axes_of(name, said)[0] for name in needed)
     module = module_of(attention)
     is_of_images = any(isinstance(part, nn.Conv2d) for part in module.modules())
-    of_ids = {(one.embedding_dim, one.embedding_dim) for one in embeddings_of(module)}
-    usual = "ids" if of_ids else "channels" if is_of_images else "plain"
     needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
+    lengths, given = [S, *_lengths_of(module)], dict.fromkeys((needed_only, all_given))
+    of_ids = {(one.embedding_dim, one.embedding_dim) for one in embeddings_of(module)}
+    for length, are_given in product(lengths, given) if of_ids else ():
+        names = dict(zip(needed, are_given, strict=True))
+        pairs = product(_of_ids(names), of_ids)
+        yield "ids", [Meaning(names, *one, "ids", pair, length, "") for one, pair in pairs]
     combinations = product(
-        [S, *_lengths_of(module)],
+        lengths,
         (widths[:1], widths[1:]),  # the likeliest widths before all others
         (False, True),  # is_same: query and keys are the same sequence
-        dict.fromkeys((needed_only, all_given)),  # once, if they are equal
+        given,
         (said, "") if has_axes else ("",),  # text: "" where shapes are not as docstrings say
-        sorted(WORDS["cross"], key=lambda layouts: layouts != usual),
+        sorted(WORDS["cross"], key=lambda layouts: is_of_images and layouts != "channels"),
     )
-    if of_ids:
-        combinations = sorted(combinations, key=lambda one: one[-1] != "ids")
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        # one row is given without the axis of the batch, and ids without that of features, which
-        # docstrings count. So the group comes twice, at no cost: a call that failed is not tried
-        # again
-        if layouts in ("rows", "ids"):
+        # one row is given without the axis of the batch, which docstrings count. So the group comes
+        # twice, at no cost: a call that failed is not tried again
+        if layouts == "rows":
             text = ""
-        if layouts == "ids":
-            if is_same:
-                continue
-            pairs = sorted(of_ids, reverse=True)
         group = []
-        readings = _of_ids(names) if layouts == "ids" else _readings(names, said, is_same)
-        for of_names, mask, is_guess in readings:
+        for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone
             unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
             for pair in unique:
@@ -206,16 +203,19 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     length = side**2 or meaning.length  # the places of an image are the keys
     if side > WIDEST:  # it would take too long
         return
-    for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
+    known = max((one.num_embeddings for one in embeddings_of(module_of(attention))), default=0)
+    ids = WORDS["ids"]
+    of_keys, of_query = (ids[name].replace("KNOWN", str(known)) for name in ("keys", "query"))
+    kind = "cross" if of_names["query"] else "alone"
+    layouts = ids[kind] if meaning.layouts == "ids" else WORDS[kind][meaning.layouts]
+    for keys, query, queries in layouts:
         queries = length if queries == S else queries  # S: as many as keys
         inputs = draw(*meaning.widths, queries, length=length)
         # what joins the sides of an image in the result, if that is laid out as the keys are
         joined = ".flatten(2)" if "mT" in keys else ".flatten(1, 2)"
         call = replace(call, after=joined if "SIDE" in keys else "")
-        keys = keys.replace("SIDE", str(side))
-        if "VOCAB" in keys:
-            vocabulary = max(one.num_embeddings for one in embeddings_of(module_of(attention)))
-            keys, query = (text.replace("VOCAB", str(vocabulary)) for text in (keys, query))
+        keys = keys.replace("SIDE", str(side)).replace("OF_KEYS", of_keys)
+        query = query.replace("OF_QUERY", of_query)
         # what attends to itself is given the same sequence as values, too
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}

@@ -62,7 +62,7 @@ def padding(subject: Subject) -> Found:
     if subject.difference(masked.all_rows, subject.unmasked.output) < TINY:
         yield "mask-ignored"
     # padding counts and tokens do not, or all tokens together change nothing
-    elif max(by_padding, weight.max()) > CLOSE > by_tokens or follows < TINY:
+    elif max(by_padding, float(weight.max())) > CLOSE > by_tokens or follows < TINY:
         is_of_ids = subject.call.mask in subject.call.expressions
         says = "0, the id of padding," if is_of_ids else "its name"
         yield "mask-inverted", subject.call.mask, says

@@ -67,8 +67,9 @@ def _with_mask_of_ids(subject: Subject) -> Subject:
     inputs = subject.inputs._replace(valid=padded(B, subject.length))
     masked = replace(subject.called(mask=name, form=form, needs_mask=True), inputs=inputs)
     with unchanged(subject.module):
-        for embedding in map(subject.module.get_submodule, subject.call.embeddings):
-            embedding.weight[1] = embedding.weight[0]
+        for embedding in subject.call.embeddings:
+            vectors = subject.module.get_parameter(f"{embedding}.weight")
+            vectors[1] = vectors[0]
         other = masked.called(form=form.replace("valid *", "~valid + valid *")).output(inputs)
         if masked.difference(other, masked.output(inputs)) < TINY:
             return subject
