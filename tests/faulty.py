@@ -994,6 +994,15 @@ dead-parameter CROSS
 ~ key_padding_mask=None, projected=None):
 ~         self.__dict__.update(v=nn.Identity())
 
+dead-parameter CROSS
+-     def split(self, x):
++         self.more = nn.Linear(width, width)
++     def split(self, x):
+~         self.more = nn.Linear(width, width)
+~     def decode(self, x):
+~         return self.more(x)
+~     def split(self, x):
+
 score ONE
 -  / 4
 +  / 4

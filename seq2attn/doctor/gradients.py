@@ -24,6 +24,8 @@ HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
 FEWEST = 3  # rows of a part of a head
 CUT = r"(?i)gradient[^.]* (cut|stopped|blocked|detached)|\bdetach|straight.through|stop.?grad"
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+SET_UP = {"forward", "init", "reset", "initialize", "initialise"}
+"""words of methods that a call of the module, or its constructor, comes to"""
 MASKS = ROLES["mask"] | CACHES | {"bias"}
 """words of arguments that may be left out while all layers are used"""
 
@@ -129,6 +131,7 @@ def parameters(subject: Subject) -> Found:
     # not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
+    dead = [name for name in dead if not _is_of_another_method(subject.module, name)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     # for `_silent`: the widths of inputs of layers, and of heads
@@ -162,6 +165,21 @@ def _is_used(subject: Subject, name: str) -> bool:
         parameter = subject.module.get_parameter(name)
         parameter.data = parameter.data + torch.randn_like(parameter)
         return subject.difference(subject.output(), before) > CLOSE
+
+
+def _is_of_another_method(module: nn.Module, name: str) -> bool:
+    """Return whether a parameter, or a part that holds it, is named in a method of a module other
+    than `forward` and those that set it up: a network may have several that are called.
+    """
+    for attribute in name.split("."):
+        owner = type(module)
+        for method, function in vars(owner).items():
+            names = getattr(getattr(function, "__code__", None), "co_names", ())
+            is_own = not owner.__module__.startswith("torch.") and not words(method) & SET_UP
+            if is_own and attribute in names:
+                return True
+        module = dict(module.named_children()).get(attribute, module)
+    return False
 
 
 def _gradients(
