@@ -1003,6 +1003,11 @@ dead-parameter CROSS
 ~         return self.more(x)
 ~     def split(self, x):
 
+dead-parameter CROSS
+-         return self.out(output), weights
++         return output, weights
+~         return output, self.out(query)[..., None].expand(-1, -1, -1, keys.size(1))
+
 score ONE
 -  / 4
 +  / 4
@@ -1145,6 +1150,13 @@ CASES = [
         START,
         documented("1: token i may not see token j"),
         documented("1: token i may see token j"),
+    ),
+    Case(
+        "mask-inverted",
+        SELF,
+        START,
+        documented("True marks what cannot be chosen"),
+        documented("True marks what can be chosen"),
     ),
     Case(
         "mask-inverted",

@@ -788,6 +788,12 @@ def attention(agent_feat, neigh_feats, neigh_mask):
     return (scores.masked_fill(~neigh_mask, -1e4).softmax(1)[:, None] @ neigh_feats).squeeze(1)
 # -> agent_feat=query[:, 0], neigh_feats=keys, neigh_mask=valid
 
+# a shape that is not told to its end
+def attention(q, k, v):
+    "q: [b, q_len, ]"
+    return torch.bmm((torch.bmm(q, k.mT) / 4.0).softmax(2), v)
+# -> attention(q=query, k=keys, v=values)
+
 # a mask that has to be given hides all keys in its usual form
 def attention(x, y, x_mask):
     "x: batch * len * width; y: batch * width; x_mask: 1 for padding, 0 for true"

@@ -93,7 +93,8 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
         return [], ""
     parts = re.split(r",| x ", found[1])
     axes = [axis.strip(" `*").lower() for axis in parts if axis.strip()]
-    is_told = len(axes) == 1 or BATCH & set(axes)
+    # "[b, q_len, ]" leaves the rest to be guessed, and "(B,)" does not
+    is_told = len(axes) == 1 or (BATCH & set(axes) and parts[-1].strip())
     return (axes, found[2].lower()) if is_told else ([], "")
 
 
