@@ -771,6 +771,18 @@ class Attention(torch.nn.Module):
         return (x @ x.mT / 4.0).softmax(-1) @ x
 # -> [..., None].expand(-1, -1, 2), hidden_state=None
 
+# the last id is the query, so padding has to be on the left
+class Attention(torch.nn.Module):
+    def __init__(self, n_items, d_model):
+        super().__init__()
+        self.embed = torch.nn.Embedding(n_items, d_model, padding_idx=0)
+
+    def forward(self, session):
+        x = self.embed(session)
+        scores = (x[:, -1:] @ x.mT / 4.0).masked_fill((session == 0)[:, None], -1e4)
+        return (scores.softmax(-1) @ x).squeeze(1)
+# -> session=valid * (
+
 # coordinates of points, and labels that need not be given
 class Attention(torch.nn.Module):
     def __init__(self, dim):
