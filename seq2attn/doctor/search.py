@@ -213,8 +213,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
     nothing; if it is called with one row of the batch at a time, or with ids, and no token reaches
-    another one;
-    if a mask adds an axis of rows to a result, as (B, S) does in the place of (L, S);
+    another one; if a mask adds an axis of rows to a result, as (B, S) does in the place of (L, S);
     or if places are mixed with heads at a length other than S, which was a guess.
     """
     if meaning.layouts == "ids":
