@@ -75,13 +75,18 @@ PROJECT = {
     "def attend(query, keys): return times(softmax(times(query, keys.mT)), keys)",
     "decoder/code/products.py": "def times(left, right): return left @ right",
     "share.py": "def softmax(scores): return scores.softmax(-1)",
+    "named/__init__.py": "",
+    "named/scores.py": "def dot(query, keys): return query @ keys.mT / 4.0",
+    "named/named.py": "from named.scores import dot\n"
+    "def attend(query, keys): return dot(query, keys).softmax(-1) @ keys",
 }
 
 
-def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path):
+@pytest.mark.parametrize("file", ["decoder/code/models/decoder.py", "named/named.py"])
+def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path, file):
     for name, text in PROJECT.items():
         write(tmp_path / name, text)
-    done = cli("check --attention decoder/code/models/decoder.py:attend --json")
+    done = cli(f"check --attention {file}:attend --json")
     assert done.json[0]["status"] == "examined", done.json
 
 

@@ -37,8 +37,8 @@ OWN = ("seq2attn.doctor.", "seq2attn.findings.")
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
     notebook, of which only definitions are run. It may import its neighbours, as by `from .layers
-    import Linear`. Folders are added to `sys.path`, and stay there: that of the file, that of its
-    packages, and those between it and the current directory.
+    import Linear`. Folders are added to `sys.path`, and stay there: that of its packages, that of
+    the file, and those between it and the current directory.
 
     Raises `Seq2AttnError` if there is no such file or name, and whatever a Python file raises; of a
     notebook, `SyntaxError` for a cell that is not Python (see `_cells`), but what its definitions
@@ -63,7 +63,7 @@ def load_attention(place: str) -> Any:
     outermost = [top, *project][-1]
     loaded.__path__ = [str(outermost)]
     loaded.__package__ = ".".join([MODULE, *file.parent.relative_to(outermost).parts])
-    sys.path += map(str, (file.parent, top, *project))
+    sys.path += map(str, (top, file.parent, *project))
     if file.suffix == ".ipynb":
         for code in _cells(file):
             with contextlib.suppress(Exception):  # it may need statements that are left out
