@@ -7,7 +7,8 @@ READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 SPHINX := $(VENV)/.sphinx
 C := $(wildcard seq2attn/kernels/*.[ch] seq2attn/pages/engine/*.c)
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt \
+	$(if $(wildcard class/wheels),--find-links class/wheels)
 
 .PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site pages class test-site tensorboard clean help
 

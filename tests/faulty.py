@@ -412,9 +412,6 @@ DECODING = LAYER.replace("nn.Module):", "nn.Module):\n    'A causal decoder laye
 OVER_WIDTH = CROSS.replace("math.sqrt(q.size(-1))", "q.size(-1)").replace(
     "nn.Module):", "nn.Module):\n    'Scores are q k / d, as in muP.'"
 )
-STABLE = ONE.replace(
-    "nn.Module):", "nn.Module):\n    'Scores may be large: they must not overflow.'"
-)
 LOCAL = (
     SELF.replace("width):", "width, window_size=32):", 1)
     .replace("super().__init__()", "super().__init__(); self.window_size = window_size")
@@ -685,7 +682,6 @@ positions-unused || PLACED || {TAKEN} || self.k(x) + self.position.weight[:1] ||
 positions-unused || PLACES || {TURNED} || (0 * self.rotary(q) + q) @ k.mT || q @ k.mT
 positions-reversed || ALIBI || -apart.abs() || apart.abs() || -apart.abs()
 order || VISITED || total * old || total || total * old
-overflow || STABLE || {SOFT} || {EXP} / {SUM} || {SOFT}
 unstable || ONE || {SOFT} || {EXP} / {SUM} || {SOFT}
 scaled-late || CROSS || {LAST} || {LAST} / {SCALE} || {LAST}
 half || ONE || -math.inf || -1e9 || -1e4
@@ -1196,9 +1192,9 @@ CASES = [
         f"{START}\n        'mask: (batch, length)'",
         f"{START}\n        'mask: (batch, length, length)'",
     ),
-    Case("required", SELF, CLOSED, CLOSED, "closed = apart > 0", {"require": ["causal"]}),
+    Case("unmet", SELF, CLOSED, CLOSED, "closed = apart > 0", {"require": ["causal"]}),
     Case(
-        "required",
+        "unmet",
         SELF,
         CLOSED,
         "closed = (apart > 0) | (apart < -3)",
@@ -1206,7 +1202,7 @@ CASES = [
         {"require": ["window=3"]},
     ),
     Case(
-        "required",
+        "unmet",
         CROSS,
         "self.out(output), weights",
         "self.out(output), weights[:, :, None]",
@@ -1214,13 +1210,14 @@ CASES = [
         {"require": ["returns=context,weights"]},
     ),
     Case(
-        "required",
+        "unmet",
         ONE,
         RETURN,
         f"{RETURN[:-7]}scores.tanh()",
         f"{RETURN[:-7]}1 * weights",
         {"require": ["returns=context,weights"]},
     ),
+    Case("unmet", ONE, SOFT, f"{EXP} / {SUM}", SOFT, {"require": ["stable"]}),
     # ---- lengths, types, large numbers ----
     Case(
         "underflow",
@@ -1248,9 +1245,9 @@ CASES = [
         "(q / 1) @ k.mT",
         {"widths": ()},
     ),
-    Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
+    Case("wrong-score", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
     Case(
-        "expected",
+        "wrong-score",
         ONE,
         " / 4",
         " / 4",

@@ -25,6 +25,8 @@ from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 WIDTHS = {"widths": (16, 16)}
 UNUSED = "(B, D), (B, S), but these are not the weights that were used"
+HALVED = "(B, D), (B, S), but a row of these weights sums to 0.5 to 0.5, and not to 1"
+ADDED = "(B, D), (B, S), but the context is not the average of the keys"
 
 
 def examined(code, **options):
@@ -235,7 +237,7 @@ def test_the_attention_of_torch_is_called_as_it_is_documented():
 def test_a_number_that_is_right_at_one_width_is_found_at_another():
     source = "def Attention(query, keys):\n    return (query @ keys.mT / 4.0).softmax(-1) @ keys"
     codes = {finding.code for finding in examined(source).findings}
-    assert not codes & {"score-factor", "expected"}
+    assert not codes & {"score-factor", "wrong-score"}
     (fault,) = examined(source, expect="scaled", widths=()).faults
     assert "it is 1.732 times the expected score" in fault.text
     source = source.replace("4.0", "48 ** 0.5")
@@ -262,6 +264,8 @@ def test_a_number_that_is_right_at_one_width_is_found_at_another():
         ("context, scores", UNUSED),
         ("context, weights.log()", UNUSED),
         ("context, valid", UNUSED),
+        ("(weights[:, None] / 2 @ keys).squeeze(1), weights / 2", HALVED),
+        ("context + query, weights", ADDED),
     ],
 )
 def test_what_is_returned_may_be_required(monkeypatch, line, said):
@@ -279,7 +283,7 @@ def Attention(query, keys, valid):
     assert [fault.text for fault in report.faults] == [text] * bool(said)
 
 
-@pytest.mark.parametrize("shown, faults", [("weights", []), ("scores.exp()", ["required"])])
+@pytest.mark.parametrize("shown, faults", [("weights", []), ("scores.exp()", ["unmet"])])
 def test_weights_of_a_loop_may_be_required(shown, faults):
     source = f"""
 import torch
@@ -334,7 +338,7 @@ def test_a_call_may_be_given():
         return (scores.masked_fill(mask, -1e9).softmax(-1)[:, None] @ keys).squeeze(1)
 
     given = {"call": "attention(query[:, 0], keys, mask=valid)", "require": ["returns=context"]}
-    assert "required" in {one.code for one in seq2attn.check_attention(attend, **given).faults}
+    assert "unmet" in {one.code for one in seq2attn.check_attention(attend, **given).faults}
     report = seq2attn.check_attention(attend)
     assert not report.faults
     assert "attention(query=query, keys=keys, mask=valid[:, None]" not in report.adapter

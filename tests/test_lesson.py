@@ -158,8 +158,13 @@ def test_homework_is_graded(cli):
         "eli": ("scaled = cosine = 3", "0", "refused: .*: 3 is not a callable"),
         "emma": (right.replace("import torch\n", ""), "0", "refused: .*line 4: NameError"),
         "finn": ("", "0", "refused: .*finn.py has no '.*'; it defines: nothing"),
-        "gina": (right.replace("squeeze(1), weights", "squeeze(1)"), "0", "required"),
+        "gina": (right.replace("squeeze(1), weights", "squeeze(1)"), "0", "unmet"),
         "hugo": (SEVERAL, "0", "one-row"),
+        "ida": (
+            right.replace("squeeze(1), weights", "squeeze(1) + keys[:, 0], weights"),
+            "0",
+            "unmet",
+        ),
     }
     for name, (text, *_) in expected.items():
         write(f"handed-in/{name}.py", text)
@@ -169,8 +174,9 @@ def test_homework_is_graded(cli):
         assert (row["file"], row["points"]) == (f"handed-in/{name}.py", points)
         for function in ("scaled", "cosine"):
             assert re.match(result, row[function]), row
-    assert "16 of 18 did not pass" in done.err
+    assert "18 of 20 did not pass" in done.err
     said = read("feedback/ben.py.txt")
+    assert said.startswith("handed-in/ben.py: 0 of 2 points\n")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
     said = read("feedback/carl.py.txt")
     assert said.count(" is not written yet") == said.count("Write it first.") == 2

@@ -113,7 +113,7 @@ def test_sizes_and_widths_are_given(cli):
 GRADES = """\
 file points scaled cosine
 handed-in/anna.py 2 passed passed
-handed-in/ben/ben.py 0 expected mask-ignored
+handed-in/ben/ben.py 0 wrong-score mask-ignored
 handed-in/carl.ipynb 2 passed passed
 handed-in/carl.py 2 passed passed
 """

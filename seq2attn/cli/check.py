@@ -321,9 +321,9 @@ def _short(row: Row) -> str:
 def _write_feedback(
     folder: Path, files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row]
 ) -> None:
-    """Write a text for each file into `folder`, `anna.py.txt` for `anna.py`, which says what was
-    found in each of the names. So that no two texts have one path, they are in the subfolders that
-    the files have below their common folder.
+    """Write a text for each file into `folder`, `anna.py.txt` for `anna.py`, which says how many
+    points it has, and what was found in each of the names. So that no two texts have one path, they
+    are in the subfolders that the files have below their common folder.
 
     rows: by FILE:NAME.
     """
@@ -331,7 +331,8 @@ def _write_feedback(
     for file in files:
         path = folder / f"{Path(file).absolute().relative_to(common)}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        texts = []
+        points = sum(rows[f"{file}:{name}"].exit_code == 0 for name in names)
+        texts = [f"{file}: {points} of {len(names)} points\n"]
         for name in names:
             row = rows[f"{file}:{name}"]
             # without a report, it was not examined, and the text says why

@@ -1,4 +1,6 @@
-"""Rule of what the user requires: which places a row may see, and what is returned."""
+"""Rule of what the user requires: which places a row may see, what is returned, and that large
+inputs do no harm.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,15 +10,16 @@ from torch import Tensor
 
 from seq2attn.doctor.call import B
 from seq2attn.doctor.masks import places
-from seq2attn.doctor.subject import Subject
+from seq2attn.doctor.numbers import overflow
+from seq2attn.doctor.subject import CLOSE, Subject
 from seq2attn.doctor.weights import returned, sums
 from seq2attn.errors import unknown
 from seq2attn.findings.engine import Found, listed
 
 FEATURES = {"context": "D", "weights": "S"}
 """what may be required to be returned, and its last axis"""
-ALLOWED = ("causal", "window=N", "returns=context,weights", "returns=context")
-KNOWN = r"causal|window=\d+|returns=(context|weights)(,(context|weights))*"
+ALLOWED = ("causal", "window=N", "stable", "returns=context,weights", "returns=context")
+KNOWN = r"causal|stable|window=\d+|returns=(context|weights)(,(context|weights))*"
 
 
 def refuse_unknown(require: Sequence[str]) -> None:
@@ -28,8 +31,9 @@ def refuse_unknown(require: Sequence[str]) -> None:
 
 def required(subject: Subject) -> Found:
     """Yield each of the user's requirements that does not hold: `causal`; a window such as
-    `window=3`, which holds if a row sees that many places, its own being the last; or what is
-    returned, such as `returns=context,weights`.
+    `window=3`, which holds if a row sees that many places, its own being the last; `stable`, which
+    holds unless large inputs give NaN or infinity, or take weight from valid keys (`overflow`); or
+    what is returned, such as `returns=context,weights`.
     """
     found = {code: evidence for code, *evidence in listed(places(subject))}
     size, _, after = found.get("window", [0, 0, 1])  # no window: no requirement of one holds
@@ -38,15 +42,17 @@ def required(subject: Subject) -> Found:
         kind, _, parts = name.partition("=")
         if kind == "returns":
             yield from _returns(subject, parts.split(","))
+        elif kind == "stable":
+            if listed(overflow(subject)):
+                yield "unmet", "gives NaN or infinity, or loses weights, if inputs are large", name
         elif not holds.get(name):
-            yield "required", "is something else", name
+            yield "unmet", "is something else", name
 
 
 def _returns(subject: Subject, names: Sequence[str]) -> Found:
-    """Yield `required` unless exactly these are returned, in this order: the context (B, D) and the
+    """Yield `unmet` unless exactly these are returned, in this order: the context (B, D) and the
     weights (B, S) of one query, or (B, L, D) and (B, L, S) of several, where weights may have an
-    axis of heads, (B, H, L, S). They are those that were used: if others are returned that may be
-    weights, too, that is another finding, `other-weights-returned`.
+    axis of heads, (B, H, L, S). Of what is wrong with these, see `_wrong`.
 
     names: "context", "weights" or both.
     """
@@ -64,22 +70,37 @@ def _returns(subject: Subject, names: Sequence[str]) -> Found:
     without_heads = [re.sub(r"\(B, \w+, (\w+, S\))", r"(B, \1", shape) for shape in shapes]
     found = f"returned {', '.join(shapes) or 'nothing'}"
     if without_heads == forms:
-        if "weights" not in names or _are_weights_used(subject, names.index("weights")):
+        wrong = _wrong(subject, names.index("weights")) if "weights" in names else ""
+        if not wrong:
             return
-        found += ", but these are not the weights that were used"
-    yield "required", found, ", ".join(map(" ".join, zip(names, forms, strict=True)))
+        found += f", but {wrong}"
+    yield "unmet", found, ", ".join(map(" ".join, zip(names, forms, strict=True)))
 
 
-def _are_weights_used(subject: Subject, index: int) -> bool:
-    """Return whether what is returned at this index is the weights that were used, with a mask,
-    too: no rule finds other numbers, such as scores or logarithms, in their place. Where weights
-    are not required, such a finding is a note or a care; here it is a fault.
+def _wrong(subject: Subject, index: int) -> str:
+    """Return what is wrong with the weights that are returned at this index, or with the context
+    beside them, and "" if nothing is. The weights are those that were used, with a mask, too, and
+    sum to 1: where they are not required, another finding on that is a note or a care. Without
+    parameters, which might change it, the context is the average of values, or of keys.
     """
-    # where no weights were caught, as in loops, those that are returned have to sum to 1
-    rules = [returned] if any(subject.orders) else [returned, sums]
-    codes = {code for rule in rules for code, *_ in listed(rule(subject))}
+    found = {
+        code: evidence for rule in (returned, sums) for code, *evidence in listed(rule(subject))
+    }
+    if "sums" in found:
+        return f"a row of these weights sums to {found['sums'][0]['totals']}, and not to 1"
     is_found = [*subject.weight_indices] == [index] and bool(subject.masked.weights)
-    return is_found and not codes & {"other-returned", "logarithms", "sums"}
+    if not is_found or found.keys() & {"other-returned", "logarithms"}:
+        return "these are not the weights that were used"
+    inputs, result = subject.inputs, subject.masked
+    takes_values = any("values" in text for text in subject.call.expressions.values())
+    shown = result.returned
+    if shown is None or shown.size(1) > 1 or [*subject.module.parameters()]:
+        return ""
+    average = shown[:, 0] @ (inputs.keys.cos() if takes_values else inputs.keys)  # (B, L, D)
+    is_comparable = subject.output_indices and average.shape == result.output.shape
+    if is_comparable and subject.difference(average, result.output) > CLOSE:
+        return f"the context is not the average of the {'values' if takes_values else 'keys'}"
+    return ""
 
 
 def _shape(value: Any, letters: Mapping[int, str], first: int) -> str:

@@ -43,13 +43,13 @@ def score(subject: Subject) -> Found:
     if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
         if expected:
-            yield "expected", {"expected": expected, "by": why}
+            yield "wrong-score", {"expected": expected, "by": why}
         else:
             yield from told or [("score-unknown", why)]
     elif expected:
         code, why = compare(sample, expected, subject.scores)
         if code:  # "": it is the expected one
-            yield "expected", {"expected": expected, "by": why}
+            yield "wrong-score", {"expected": expected, "by": why}
     else:
         code, name, why = match(sample, subject.scores)
         if code == "score-unknown" and told:  # the factor says more
