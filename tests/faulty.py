@@ -636,6 +636,7 @@ no-context || BARE || scores.softmax(1) || scores.softmax(1) || scores.softmax(1
 mask-crash || ONE || ~valid || ~valid[:, None, :, None] || ~valid[:, :]
 mask-not-examined || SELF || {MASK} || closed = closed | mask['padding'] || {MASK}
 mask-is-added || SELF || {MASK} || scores = scores + mask || {MASK}
+scale-factor || BARE || query.size(2) ** || keys.size(1) ** || query.size(2) **
 mask-inverted || ONE || ~valid || valid || ~valid
 mask-inverted || IDS || ids == 0 || ids != 0 || ids == 0
 mask-inverted || KEEP || ~keep || keep || ~keep

@@ -850,6 +850,16 @@ def test_what_an_argument_may_be_is_tried(code, call):
     assert_right(report)
 
 
+def test_keys_that_attend_to_themselves_alone_are_a_result():
+    def attention(x, mask=None):
+        scores = x @ x.mT
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e4)
+        return scores.softmax(-1) @ x
+
+    assert_right(seq2attn.check_attention(attention, widths=(128, 128)))
+
+
 def test_embeddings_look_up_ids_again_in_the_end():
     made = {}
     exec(faulty.IDS, made)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import B, Inputs, order_of, settle
+from seq2attn.doctor.call import B, order_of, settle
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject
 
 
@@ -35,7 +35,7 @@ def observed(subject: Subject) -> Subject:
     for index, tensor in enumerate(returned):
         if _are_weights(tensor, subject):
             shown.append(index)
-        elif B in tensor.shape and not _is_input(tensor, inputs):
+        elif B in tensor.shape and not _is_input(subject, index):
             outputs.append(index)
     # beside weights, what has an axis of keys may be projected keys, unless queries are as many
     if shown and inputs.query is not None and queries != length:
@@ -67,9 +67,15 @@ def _are_weights(tensor: Tensor, subject: Subject) -> bool:
     return has_keys and has_whole_heads
 
 
-def _is_input(tensor: Tensor, inputs: Inputs) -> bool:
-    """Return whether a result is the keys themselves, as of a memory of the last segment."""
-    return torch.equal(settle(tensor, *inputs.keys.shape[:2]), inputs.keys)
+def _is_input(subject: Subject, index: int) -> bool:
+    """Return whether a result is the keys themselves, as of a memory of the last segment: small
+    keys, too, as large ones may attend to themselves alone.
+    """
+    for inputs in (subject.inputs.unpadded, subject.draw_small().unpadded):
+        tensor = subject.results(inputs)[index]
+        if not torch.equal(settle(tensor, *inputs.keys.shape[:2]), inputs.keys):
+            return False
+    return True
 
 
 def _is_for_each_key(returned: Sequence[Tensor], length: int, is_channels: bool) -> bool:

@@ -52,7 +52,8 @@ def score(subject: Subject) -> Found:
             yield "wrong-score", {"expected": expected, "by": why}
     else:
         code, name, why = match(sample, subject.scores)
-        if code == "score-unknown" and told:  # the factor says more
+        has_meaning = code == "score-factor" and told and told[0][0] != "scale"
+        if has_meaning or (code == "score-unknown" and told):  # the factor says more
             yield from told
             return
         yield code, {"name": name, "by": why}

@@ -345,8 +345,11 @@ class Subject:
         first = self.inputs.unpadded.changed_at((ALL, 0), "keys")
         if not self.has_own_places or float(self.change_with(first)[:, 1:].max()) > TINY:
             return False
-        reach = self.reach(self.inputs.unpadded, "keys").masked_fill(self.own_place, 0)
-        return float(reach.max()) < TINY
+        # large keys may attend to themselves alone
+        for inputs in (self.inputs.unpadded, self.draw_small().unpadded):
+            if float(self.reach(inputs, "keys").masked_fill(self.own_place, 0).max()) > TINY:
+                return False
+        return True
 
     @property
     def is_causal(self) -> bool:
