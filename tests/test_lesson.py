@@ -176,7 +176,6 @@ def test_homework_is_graded(cli):
             assert re.match(result, row[function]), row
     assert "18 of 20 did not pass" in done.err
     said = read("feedback/ben.py.txt")
-    assert said.startswith("handed-in/ben.py: 0 of 2 points\n")
     assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
     said = read("feedback/carl.py.txt")
     assert said.count(" is not written yet") == said.count("Write it first.") == 2

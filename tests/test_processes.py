@@ -149,7 +149,8 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     assert f"line 12: write {better}; there is scores.masked_fill" in text
     assert text.count("It was called as follows.") == 2
     text = read(texts / "anna.py.txt")
-    assert text.startswith("scaled: passed\ncare: empty-row: ")
+    first = "handed-in/anna.py: 2 of 2 points\n\nscaled: passed\ncare: empty-row: "
+    assert text.startswith(first)
     done = cli("check --attention handed-in/carl.py:scaled --verbose --json").check()
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
 
