@@ -71,14 +71,15 @@ def positions(subject: Subject) -> Found:
 
 def selected(subject: Subject) -> Found:
     """If the keys with the largest scores are selected, and nothing encodes positions, the order of
-    keys does not matter; otherwise `top-places` is yielded. Examined only where rows see all keys,
+    keys does not matter. If it does, `top-places` is yielded. Examined only where rows see all keys,
     or all up to their own place: of causal attention, `depends_on_order` compares the last row
     alone, which sees all keys.
     """
     is_whole = subject.seen.all() or subject.is_causal
     if not (subject.unmasked.watch.selected and subject.depends_on_order and is_whole):
         return
-    # the order may matter where sizes of blocks, convolutions, recurrent layers or positions say so
+    # the order may matter where sizes of blocks or windows (`is_local`), convolutions, recurrent
+    # layers or positions say so
     has_layers = any(isinstance(part, IN_ORDER) for part in subject.module.modules())
     has_positions = _encodings(subject) or words(*subject.arguments) & ENCODED
     if not (subject.is_local or has_layers or has_positions):

@@ -92,6 +92,7 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
     """
     call = _written(attention, text)
     queries = 1 if "query[" in text else L if "query" in text else 0
+    # a copy that no call has changed takes the module's place in the end (`_untouched`)
     fresh, problems = _copied(attention), []
     for pair in widths:
         inputs = draw(*pair, queries)

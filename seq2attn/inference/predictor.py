@@ -81,9 +81,10 @@ class Predictor:
         self.model.to(self.device)
 
     def read(self, text: str) -> Source:
-        """Return a text as the model reads it, in normal form, and its ids, without `<eos>`. Raises
-        `Seq2AttnError` if it is not a string, if it is empty or longer than `LONGEST` characters,
-        or if it has characters that the vocabulary lacks.
+        """Return a text as it is shown, in composed form, and the ids of the form that the model
+        reads, which may be a decomposed one, without `<eos>`. Raises `Seq2AttnError` if it is not a
+        string, if it is empty or longer than `LONGEST` characters, or if it has characters that the
+        vocabulary lacks.
         """
         if not isinstance(text, str):
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
