@@ -71,9 +71,9 @@ def positions(subject: Subject) -> Found:
 
 def selected(subject: Subject) -> Found:
     """If the keys with the largest scores are selected, and nothing encodes positions, the order of
-    keys does not matter. If it does, `top-places` is yielded. Examined only where rows see all keys,
-    or all up to their own place: of causal attention, `depends_on_order` compares the last row
-    alone, which sees all keys.
+    keys does not matter. If it does, `top-places` is yielded. Examined only where rows see all
+    keys, or all up to their own place: of causal attention, `depends_on_order` compares the last
+    row alone, which sees all keys.
     """
     is_whole = subject.seen.all() or subject.is_causal
     if not (subject.unmasked.watch.selected and subject.depends_on_order and is_whole):
