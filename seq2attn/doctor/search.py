@@ -52,21 +52,23 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """
     fresh = _copied(attention)
     problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
+    of_ids: dict[Any, Problem] = {}  # of calls with ids, which leave the others as many as ever
     put_aside: list[Subject] = []
     taken: Widths | None = None  # those of the calls that work, once one does
     failed = Counter[Widths]()  # how many calls failed
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":  # only a mask that took no form is left to be found
             continue
+        kept = of_ids if layouts == "ids" else problems
         for meaning in group:
             may_fit = taken == meaning.widths
             if taken is None:  # any widths may fit, until too many calls with them have failed
                 may_fit = len(widths) == 1 or failed[meaning.widths] < MOST_OF_WIDTHS
             most = MOST * (1 + len(put_aside))  # a call that worked earns as many more
-            if not may_fit or _is_hopeless(problems.values(), most):
+            if not may_fit or _is_hopeless(kept.values(), most):
                 continue
             before = len(problems)
-            subject = _called(attention, fresh, meaning, problems)
+            subject = _called(attention, fresh, meaning, kept)
             failed[meaning.widths] += len(problems) - before
             subject = subject and _with_its_mask(subject, meaning)
             if subject is None:
@@ -81,7 +83,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
             break
     if not put_aside:
-        raise _refusal(*max(problems.values(), key=_plainness))
+        raise _refusal(*max((problems or of_ids).values(), key=_plainness))
     return _untouched(least_doubtful(put_aside))
 
 
