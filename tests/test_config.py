@@ -146,10 +146,11 @@ model.attention.score=bilinaer | model.attention.score | unknown score 'bilinaer
 model.hiden=1 | model.hiden | unknown key; did you mean 'hidden'? allowed here: architecture,
 modle=1 | modle | unknown key; did you mean 'model'? allowed here: evaluation, model, seed, task,
 hidden=1 | hidden | unknown key; allowed here: evaluation, model, ... elsewhere: model.hidden
-model.kernel=1 | model.kernel | unknown key; allowed here: architecture, attention,
+model.kernel=1 | model.kernel | unknown key; allowed here: ... elsewhere: {HISTORY}.kernel
 training.zzz=1 | training.zzz | unknown key; allowed here: batch_size, clip_norm,
 {SCORE}=additive {WIDTH} | {WINDOW}.width | unknown key of 'local_m'; ... elsewhere: {SCORE}.width
 {SCORE}=general {WIDTH} | {WINDOW}.width | unknown key of 'local_m'; allowed here: centre, radius
+{SCORE}={{name: general, width: 3}} | {SCORE}.width | unknown key of 'general'; allowed here:
 model.kernel=3 | model.kernel | unknown key; ... elsewhere: {HISTORY}.kernel
 weight=1 | weight | unknown key; ... elsewhere: training.losses.weight
 training.losses=[coverage] weight=1 | weight | unknown key; allowed here: evaluation,
@@ -184,6 +185,7 @@ def test_a_mistake_is_reported_under_the_key_to_change(overrides, key, message):
     begins, _, says = message.partition(" ... ")
     assert found[key].startswith(begins)
     assert says in found[key]
+    assert ("elsewhere: " in says) == ("elsewhere: " in found[key])
     assert len(found[key]) < 300
 
 

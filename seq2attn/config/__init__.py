@@ -149,7 +149,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
     try:
         return Config.model_validate(values), []
     except ValidationError as error:
-        problems = _elsewhere(problems_of(error))
+        problems = _elsewhere(problems_of(error), values)
     valid = _without(values, [problem.path for problem in problems])
     if valid == values:  # nothing could be left out: only the defaults are surely valid
         valid = {}
@@ -295,17 +295,36 @@ def problems_of(error: ValidationError) -> list[Problem]:
     return [Problem(".".join(map(str, one["loc"])), sentence(one)) for one in error.errors()]
 
 
-def _elsewhere(problems: Sequence[Problem]) -> list[Problem]:
+def _elsewhere(problems: Sequence[Problem], values: Values) -> list[Problem]:
     """Return problems of a config, in which those of unknown keys say the first key that ends with
-    the same word.
+    the same word, if a config with these values may take it (`_takes`).
     """
-    keys: dict[str, str] = {}  # last word -> key
-    for path, _ in all_keys():
-        keys.setdefault(path.rpartition(".")[2], path)
+    rest = _without(values, [problem.path for problem in problems])
     found = []
     for problem in problems:
-        key = keys.get(problem.path.rpartition(".")[2], "")
-        if key and problem.message.startswith("unknown key"):
-            problem = replace(problem, message=f"{problem.message}; elsewhere: {key}")
+        if problem.message.startswith("unknown key"):
+            word = problem.path.rpartition(".")[2]
+            for key, _ in all_keys():
+                is_other = key.rpartition(".")[2] == word and key != problem.path
+                if is_other and _takes(rest, key):
+                    problem = replace(problem, message=f"{problem.message}; elsewhere: {key}")
+                    break
         found.append(problem)
     return found
+
+
+def _takes(values: Values, key: str) -> bool:
+    """Return whether a config with these values takes a key, or may take it once its part is
+    chosen, which they leave open.
+    """
+    part = key.rpartition(".")[0]
+    if not any(_is_in(written, part) for written in flat_values(values)):
+        return True
+    try:
+        Config.model_validate(_replaced(values, key, 0))
+    except Seq2AttnError:  # it is below a list
+        return False
+    except ValidationError as error:  # 0 may be wrong for it
+        messages = {one.path: one.message for one in problems_of(error)}
+        return not messages.get(key, "").startswith("unknown key")
+    return True
