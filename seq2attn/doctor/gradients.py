@@ -132,9 +132,6 @@ def parameters(subject: Subject) -> Found:
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
     dead = [name for name in dead if not _is_of_another_method(subject.module, name)]
-    if dead:  # what is shaped as weights are may be something else, such as features of edges
-        of_all = _gradients(subject, subject.inputs.unpadded, named, with_weights=True)
-        dead = [name for name in dead if of_all[name] is None]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     # for `_silent`: the widths of inputs of layers, and of heads
@@ -186,16 +183,12 @@ def _is_of_another_method(module: nn.Module, name: str) -> bool:
 
 
 def _gradients(
-    subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor], with_weights: bool = False
+    subject: Subject, inputs: Inputs, parameters: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor | None]:
     """Return the gradients of parameters, by name: those of the sum of the squares of what is
-    returned beside weights, or of weights if there is nothing else; None for a parameter on which
-    that sum does not depend. with_weights: sum up everything that is returned.
+    returned; None for a parameter on which that sum does not depend.
     """
-    returned = subject.results(inputs)
-    left_out = () if with_weights else subject.weight_indices
-    results = [one for index, one in enumerate(returned) if index not in left_out]
-    total = torch.stack([one.square().sum() for one in results or returned]).sum()
+    total = torch.stack([one.square().sum() for one in subject.results(inputs)]).sum()
     if not total.requires_grad or not parameters:
         return dict.fromkeys(parameters)
     found = torch.autograd.grad(total, [*parameters.values()], allow_unused=True)

@@ -1,14 +1,17 @@
-"""What a few calls show of an attention: whether it attends to itself, what it returns, and the
-order of rows, heads and queries in its weights.
+"""What a few calls show of an attention: whether it attends to itself, what it returns, the order
+of rows, heads and queries in its weights, and which embeddings look up the ids that it is given.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from seq2attn.doctor.call import B, order_of, settle
+from seq2attn.doctor.forms import embeddings_of
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject
 
 
@@ -125,3 +128,25 @@ def _orders(subject: Subject) -> list[str]:
             if reached.sum() > 1:
                 orders[index] = ""
     return orders
+
+
+def given_ids(subject: Subject) -> dict[str, int]:
+    """Return the names of the embeddings that are given ids of the call, which are beyond all that
+    embeddings know, each with how many more another one knows. Raises `ValueError` without any.
+    """
+    given: set[nn.Embedding] = set()
+
+    def note(part: nn.Module, arguments: Any) -> Any:
+        """Note an embedding that is given ids of the call, and give it others that it knows."""
+        if isinstance(part, nn.Embedding) and arguments[0].max() >= part.num_embeddings:
+            given.add(part)
+            return arguments[0].clamp(max=part.num_embeddings - 1)
+        return None
+
+    with register_module_forward_pre_hook(note):
+        subject.results(subject.inputs.unpadded)
+    if not given:
+        raise ValueError("no embedding is given ids")
+    most = max(part.num_embeddings for part in embeddings_of(subject.module))
+    parts = subject.module.named_modules()
+    return {name: most - part.num_embeddings for name, part in parts if part in given}

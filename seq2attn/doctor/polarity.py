@@ -6,7 +6,7 @@ beyond doubt. A meaning is a reading of the arguments' names: which one is the m
 the keys, and so on.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
         return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
-    tried, problems = _tried(subject, mask, forms_of_mask(meaning))
+    tried, problems = _tried(subject, meaning)
     if not tried:
         # it is a fault only if the name tells that it is a mask of padding
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
@@ -99,9 +99,7 @@ def _is_padded_left(subject: Subject) -> bool:
     return subject.difference(output[:, -before.size(1) :], before) < CLOSE
 
 
-def _tried(
-    subject: Subject, mask: str, forms: Sequence[str]
-) -> tuple[list[Subject], list[Exception]]:
+def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exception]]:
     """Return the subject in each form of its mask that works, with its doubts, up to the first form
     that keeps padding out; and what the forms raised that do not work.
     """
@@ -109,11 +107,11 @@ def _tried(
     problems: list[Exception] = []
     codes: set[str] = set()  # of what the rule of padding found, in all forms so far
     inputs = subject.inputs._replace(valid=padded(B, subject.length))  # with padding
-    for form in forms:
+    for form in forms_of_mask(meaning):
         # lengths as shares of the longest, the last form, are tried only if another did nothing
         if form == WORDS["of_lengths"][-1] and tried and "mask-ignored" not in codes:
             break
-        other = replace(subject.called(mask=mask, form=form), inputs=inputs)
+        other = replace(subject.called(mask=meaning.mask, form=form), inputs=inputs)
         try:
             output = other.masked.all_rows
             if any(torch.equal(output, one.masked.all_rows) for one in tried):

@@ -75,7 +75,8 @@ def _guess_keys_and_query(
     # an optional argument is left out, unless it is likely the keys, or there is nothing else
     rest = [name for name in weak if names[name] or name in sources]
     if not rest and not (found["query"] and found["keys"]):
-        # beside keys, an optional one whose name tells nothing, such as `labels`, is no query
+        # an optional argument whose name tells nothing, such as `labels`, is not the query if
+        # another one is the keys
         rest = [name for name in weak if role_of(name) or not found["keys"]][:1]
     if not found["keys"]:
         after_query = rest if found["query"] else rest[1:]  # the first one is then the query

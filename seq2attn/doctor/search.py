@@ -18,13 +18,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, function_of, module_of
-from seq2attn.doctor.forms import Meaning, Widths, calls_of, embeddings_of, meanings
-from seq2attn.doctor.layout import observed
+from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
+from seq2attn.doctor.layout import given_ids, observed
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.roles import masks_of
@@ -220,7 +219,7 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     or if places are mixed with heads at a length other than S, which was a guess.
     """
     if meaning.layouts == "ids":
-        subject = subject.called(embeddings=_given_ids(subject))
+        subject = subject.called(embeddings=given_ids(subject))
     subject, inputs = observed(subject), subject.inputs
 
     def fresh_output(inputs: Inputs) -> Tensor:
@@ -242,28 +241,6 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject
-
-
-def _given_ids(subject: Subject) -> dict[str, int]:
-    """Return the names of the embeddings that are given ids of the call, which are beyond all that
-    embeddings know, each with how many more another one knows. Raises `ValueError` without any.
-    """
-    given: set[nn.Embedding] = set()
-
-    def note(part: nn.Module, arguments: Any) -> Any:
-        """Note an embedding that is given ids of the call, and give it others that it knows."""
-        if isinstance(part, nn.Embedding) and arguments[0].max() >= part.num_embeddings:
-            given.add(part)
-            return arguments[0].clamp(max=part.num_embeddings - 1)
-        return None
-
-    with register_module_forward_pre_hook(note):
-        subject.results(subject.inputs.unpadded)
-    if not given:
-        raise ValueError("no embedding is given ids")
-    most = max(part.num_embeddings for part in embeddings_of(subject.module))
-    parts = subject.module.named_modules()
-    return {name: most - part.num_embeddings for name, part in parts if part in given}
 
 
 def _has_rows_twice(subject: Subject, rows: int) -> bool:
