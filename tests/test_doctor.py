@@ -860,6 +860,22 @@ def test_keys_that_attend_to_themselves_alone_are_a_result():
     assert_right(seq2attn.check_attention(attention, widths=(128, 128)))
 
 
+def test_a_buffer_that_each_call_replaces_is_taken_for_nothing_else():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", None)
+
+        def forward(self, query, keys):
+            self.last = keys  # where the last one lay, the values may lie
+            values = 2 * keys
+            return (query @ keys.mT / 4.0).softmax(-1) @ values
+
+    for _ in range(8):  # it is a matter of chance
+        report = seq2attn.check_attention(Attention(), **WIDTHS)
+        assert "score" in {finding.code for finding in report.findings}, report
+
+
 def test_embeddings_look_up_ids_again_in_the_end():
     made = {}
     exec(faulty.IDS, made)

@@ -3,10 +3,11 @@ the keys, whatever made it. A product can be given other weights, or its result 
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from math import nan, prod
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -47,7 +48,8 @@ class Watch(TorchDispatchMode):
     """Records the uses of weights (`Use`) over `length` keys, while it is entered by `with`.
 
     queries: how many there are: weights usually have a row for each, or one row.
-    constant: addresses in memory of parameters and buffers: a product with one is a layer, no use.
+    constant: parameters and buffers by their addresses in memory: a product with one is a layer, no
+        use.
     change: from the index and the weights (N, S) of a use to the weights that it gets instead.
     freeze: from the index and the result of a use to the result that takes its place.
     """
@@ -56,7 +58,7 @@ class Watch(TorchDispatchMode):
         self,
         length: int,
         queries: int,
-        constant: Collection[int] = (),
+        constant: Mapping[int, Tensor] = MappingProxyType({}),
         change: Change | None = None,
         freeze: Change | None = None,
     ) -> None:

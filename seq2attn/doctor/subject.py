@@ -123,9 +123,11 @@ class Subject:
         return bool(words(*numbers) & LOCAL)
 
     @property
-    def constant(self) -> set[int]:
-        """Where parameters and buffers lie in memory"""
-        return {place_of(tensor) for _, tensor in _tensors(self.module)}
+    def constant(self) -> dict[int, Tensor]:
+        """Parameters and buffers by where they lie in memory. They are kept so that nothing else
+        can lie there, once a call replaces a buffer
+        """
+        return {place_of(tensor): tensor for _, tensor in _tensors(self.module)}
 
     def results(self, inputs: Inputs) -> list[Tensor]:
         """Return the tensors of numbers that a call returns, in their order."""
@@ -143,7 +145,7 @@ class Subject:
         changes: `change`, by which the weights of a use are exchanged, or `freeze`, by which the
         result of a use is (see `Watch`).
         """
-        constant = self.constant if is_watched else ()
+        constant = self.constant if is_watched else {}
         watch = Watch(inputs.keys.size(1), self.queries(inputs), constant, **changes)
         with watch if is_watched else contextlib.nullcontext():
             return self.results(inputs), watch
