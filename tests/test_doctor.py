@@ -417,6 +417,30 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
+@pytest.mark.parametrize(
+    "mixes, said",
+    [
+        # what other rows of the batch, and other places, have
+        ("x.roll((1, 1), (0, 1)).transpose(1, 2).mT", "what its constructor takes is not known"),
+        ("x if self.modes[0] == 'dot' else -x", "one of several names, such as 'dot', is meant"),
+    ],
+)
+def test_a_guessed_constructor_with_a_doubtful_call_is_refused(mixes, said):
+    source = f"""
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, modes):
+        super().__init__()
+        self.modes = modes
+        self.layer = torch.nn.Linear(modes[0], modes[1])
+
+    def forward(self, x):
+        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ ({mixes})
+"""
+    with pytest.raises(seq2attn.Seq2AttnError, match=said):
+        examined(source)
+
+
 def test_a_refusal_shows_the_plainest_call():
     source = """
 def Attention(query, keys, valid):
@@ -797,6 +821,36 @@ class Attention(torch.nn.Module):
         apart = xyz[:, :, None] - xyz[:, None]
         return (features @ features.mT / 4.0 + self.far(apart)[..., 0]).softmax(-1) @ features
 # -> xyz=keys[..., :3], features=keys
+
+# a constructor takes a dictionary that it unpacks, pairs of numbers in a list, and a class
+class Attention(torch.nn.Module):
+    def __init__(self, places, pairs, norm):
+        super().__init__()
+        places["span"], places["step"]
+        self.norm = norm(dict(**places)["span"])
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(n, m) for n, m in pairs)
+
+    def forward(self, x):
+        x = self.norm(x)
+        queries, keys = (layer(x) for layer in self.layers)
+        return (queries @ keys.mT / 4.0).softmax(-1) @ x
+# -> Attention(places={'span': 16, 'step': 16}, pairs=[[16, 16], [16, 16]], norm=nn.Identity)
+
+# keys are a list, with a tensor of each step; a sum of earlier weights may be left out
+def attention(hidden, outputs, sum_of_sources):
+    assert sum_of_sources is None
+    keys = torch.stack(outputs, 1)
+    weights = (keys @ hidden[..., None]).squeeze(2).softmax(-1)
+    return (weights[..., None] * keys).sum(1)
+# -> attention(hidden=query[:, 0], outputs=keys.unbind(1), sum_of_sources=None)
+
+# states are looked at as one long list, which a transposed tensor is not
+def attention(hidden, encoder_outputs):
+    flat = encoder_outputs.view(-1, encoder_outputs.size(2))
+    scores = (flat * hidden.repeat(encoder_outputs.size(0), 1)).sum(-1) / 4.0
+    weights = scores.view(encoder_outputs.shape[:2]).softmax(0)
+    return (weights[..., None] * encoder_outputs).sum(0)
+# -> encoder_outputs=keys.transpose(0, 1).contiguous()
 
 # the name of a mask tells which of two are the keys
 def attention(agent_feat, neigh_feats, neigh_mask):

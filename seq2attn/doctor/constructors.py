@@ -1,9 +1,9 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
 import inspect
-import types
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -16,31 +16,88 @@ HEADS = 4
 EVEN = 32  # a width that common numbers of groups of channels divide
 LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
+Number = Callable[[int], int]
+"""makes a number, or what answers as one"""
+FORMS = "object", "dictionary", "list"
+"""what a number may be asked to be, the likeliest first"""
 SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
 
-class SimpleNamespace(types.SimpleNamespace):
-    """A config object that answers any name, and shows what it was asked.
-
-    It has the name of its base, which its `repr` begins with: a line that makes an instance of it
-    can be run anywhere.
+class Anything(int):
+    """A number that answers, too, as a config object, a dictionary, a list of two or a class does.
+    Its `repr` is code for what it was asked to be last.
     """
+
+    _form: str
+    _asked: dict[Any, Any]
+    _inner: Number
+
+    def __new__(cls, number: int, inner: Number = int) -> Self:
+        """Make a number whose items are made by `inner`."""
+        made = super().__new__(cls, number)
+        made._form, made._asked, made._inner = "", {}, inner
+        return made
+
+    def _answer(self, form: str, key: Any) -> Any:
+        """Return what a name or an index stands for, the same each time. form: see `__repr__`."""
+        self._form = min(self._form or form, form, key=FORMS.index)
+        if key not in self._asked:
+            self._asked[key] = guess(str(key), int(self), LONG, int(self), self._inner)
+        return self._asked[key]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # as Python asks for, to copy it or to find what it can do
             raise AttributeError(name)
-        setattr(self, name, guess(name, self.width, LONG, self.width))
-        return getattr(self, name)
+        return self._answer("object", name)
 
-    def __getitem__(self, name: str | int) -> Any:
-        return self.width if isinstance(name, int) else getattr(self, name)
+    def __getitem__(self, key: str | int) -> Any:
+        return self._answer("list" if isinstance(key, int) else "dictionary", key)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Any = None) -> Any:
         """Return a value, as a dictionary does."""
-        return getattr(self, name) if default is None else default
+        return self[key] if default is None else default
+
+    def keys(self) -> list[Any]:
+        """Return the names that were asked for, as a dictionary does."""
+        return [*self._asked]
+
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[0], self[1]])
+
+    def __call__(self, *arguments: Any, **options: Any) -> nn.Module:
+        self._form = "class"
+        return nn.Identity()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and self._inner is not int:
+            raise TypeError(f"one of several names, such as {other!r}, is meant")
+        return super().__eq__(other)
+
+    __hash__ = int.__hash__
+
+    def __repr__(self) -> str:
+        match self._form:
+            case "object":
+                named = ", ".join(f"{name}={value!r}" for name, value in self._asked.items())
+                return f"SimpleNamespace({named})"
+            case "dictionary":
+                return repr(self._asked)
+            case "list":
+                return repr([*self])
+            case "class":
+                return "nn.Identity"
+        return super().__repr__()
 
 
-def guess(name: str, width: int, longest: Any, rest: int) -> Any:
+def anything(number: int) -> Anything:
+    """Return a number that answers as `Anything` does, and so do its items."""
+    return Anything(number, anything)
+
+
+def guess(name: str, width: int, longest: Any, rest: int, number: Number = int) -> Any:
     """Return what an argument of a constructor may be, guessed from the words of its name: an
     object with any attributes for a config, or else the value of the first entry of `GUESSES` that
     has one of the words.
@@ -48,20 +105,23 @@ def guess(name: str, width: int, longest: Any, rest: int) -> Any:
     width: for a name such as `dim`.
     longest: for a name such as `max_length`: the length of sources, or the sides of an image.
     rest: for a name that tells nothing.
+    number: makes the numbers that are returned.
     """
     if words(name) & CONFIGS:
-        return SimpleNamespace(width=width)
+        return Anything(width, number)
     for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
         if words(name) & known:
             numbers = {"W": width, "H": HEADS, "B": B, "LONG": longest}
-            return eval(expression, {**numbers, "nn": nn, "torch": torch})
-    return rest
+            value = eval(expression, {**numbers, "nn": nn, "torch": torch})
+            return number(value) if type(value) is int else value
+    return number(rest)
 
 
-def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
-    """Yield instances of a class, each with the line of code that makes it: of each of several ways
-    to call its constructor, if that works. Raises `Seq2AttnError`, with the first error, if none
-    does.
+def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str, bool]]:
+    """Yield instances of a class, each with the line of code that makes it, and with whether its
+    constructor was given numbers: of each of several ways to call the constructor, if that works.
+    If none works with numbers, they are tried with `anything` in place of these. Raises
+    `Seq2AttnError`, with the first error, if none works at all.
 
     sizes: what the constructor is given, in order. If it is empty, all arguments without a default
         are guessed from their names (see `guess`), in several ways. The first is for long sources,
@@ -72,7 +132,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
-    tried: list[dict[str, Any]] = []
+    tried: list[tuple[Number, str]] = []
     # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     defaults = inspect.signature(cls).parameters.items() if not sizes else ()
@@ -94,20 +154,25 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         (needed + widths, width, LONG, width),
         (needed + widths, EVEN, LONG, EVEN),
     ]
-    for names, wide, longest, rest in ways:
-        given = {name: guess(name, wide, longest, rest) for name in names}
+    is_made = False
+    kinds: tuple[Number, ...] = int, anything
+    for number, (names, wide, longest, rest) in product(kinds, ways):
+        if number is anything and is_made:
+            return
+        given = {name: guess(name, wide, longest, rest, number) for name in names}
         given |= {name: longest for name in given if name in sides}
-        if given in tried:  # another way guessed the same
+        if (number, str(given)) in tried:  # another way guessed the same
             continue
-        tried.append(given)
-        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
+        tried.append((number, str(given)))
         try:
             instance = cls(*sizes, **given)
         except Exception as error:
             problems.append(error_text(error))
             continue
-        yield instance, f"attention = {cls.__name__}({', '.join(shown)})"
-    if len(problems) == len(tried):
+        is_made = True
+        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
+        yield instance, f"attention = {cls.__name__}({', '.join(shown)})", number is int
+    if not is_made:
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",

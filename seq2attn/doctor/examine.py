@@ -29,7 +29,7 @@ from seq2attn.doctor.call import module_of
 from seq2attn.doctor.catch import unfused
 from seq2attn.doctor.constructors import instances
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.search import called_as, doubts_of_roles, find_subject, with_width
+from seq2attn.doctor.search import called_as, doubts_of, doubts_of_roles, find_subject, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -173,12 +173,14 @@ def _subjects(
     is_class = isinstance(attention, type)
     width = widths[0] if widths else WIDTHS[0]  # that a class is made for
     problems, found = [], []
-    made = instances(attention, sizes, width) if is_class else [(attention, "")]
-    for instance, line in made:
+    made = instances(attention, sizes, width) if is_class else [(attention, "", True)]
+    for instance, line, is_of_numbers in made:
         of_layers = _widths_of(_prepared(instance))
         try:
             pairs = [widths] if widths else [*of_layers, (width, width)]
             subject = called_as(instance, call, pairs) if call else find_subject(instance, pairs)
+            if not is_of_numbers and doubts_of(subject):  # the instance is a guess, and so is this
+                raise Seq2AttnError("what its constructor takes is not known", hint=HINT)
         except Seq2AttnError as error:
             problems.append(error)
             continue
@@ -195,7 +197,7 @@ def _subjects(
             instance = subject.call.attention
             # an instance that was made for one width; others may take several as they are
             if is_class and not sizes:
-                instance, _ = next(instances(attention, (), WIDTHS[1]))
+                instance, *_ = next(instances(attention, (), WIDTHS[1]))
             _prepared(instance)
             yield with_width(subject, instance, WIDTHS[1]), ""
 

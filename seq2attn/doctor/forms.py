@@ -53,7 +53,7 @@ class Meaning(NamedTuple):
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
-    """of queries and keys: "plain", "heads", "channels", "rows", "ids", "equal" or "images" """
+    """of queries and keys: a table of `words.toml`, such as "plain" or "heads" """
     widths: Widths
     length: int
     """how many keys there are"""

@@ -172,7 +172,7 @@ def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: dict[Any, Problem]
 ) -> Subject | None:
     """Return the attention with the first call of this meaning that is beyond doubt (see
-    `_doubts`), or else with the least doubtful one; None if none works. What calls raise is added
+    `doubts_of`), or else with the least doubtful one; None if none works. What calls raise is added
     to `problems`, by the text of the call and the shapes of its inputs.
 
     fresh: a copy of the attention that was never called; None if the first call makes parameters.
@@ -188,7 +188,7 @@ def _called(
                 if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
                 subject = _working(Subject(call, module, inputs.unpadded, fresh), meaning)
-                subject = replace(subject, doubts=_doubts(subject))
+                subject = replace(subject, doubts=doubts_of(subject))
             except Exception as error:
                 traceback.clear_frames(error.__traceback__)  # frames hold tensors
                 problems.setdefault(key, (call, meaning, error))
@@ -267,7 +267,7 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     return observed(replace(called, module=module, inputs=inputs, fresh=None))
 
 
-def _doubts(subject: Subject) -> float:
+def doubts_of(subject: Subject) -> float:
     """Return how doubtful a call is, 0 if not at all: what it `lacks`, 2 more for mixed rows of the
     batch, and 2 more for NaN or infinity. Only what a wrong layout does counts, not what a fault
     does: otherwise the search would find the call that hides a fault.
