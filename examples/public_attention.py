@@ -130,7 +130,7 @@ def print_case(case, text, how, report, counts):
     faults = {finding.code for finding in report.faults}
     care = {finding.code for finding in report.findings if finding.level == "care"}
     score = [finding.text for finding in report.findings if finding.code.startswith("score")]
-    named = faults | (care & read)
+    named = faults | (care & (read | confirmed))
     counts["attentions"] += 1
     counts["called without an adapter"] += how == "found"
     counts["read and named"] += len(read & named)

@@ -18,14 +18,13 @@ LONG, SHORT = 32, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 Number = Callable[[int], int]
 """makes a number, or what answers as one"""
-FORMS = "object", "dictionary", "list"
-"""what a number may be asked to be, the likeliest first"""
 SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
 
 class Anything(int):
-    """A number that answers, too, as a config object, a dictionary, a list of two or a class does.
-    Its `repr` is code for what it was asked to be last.
+    """A number that answers, too, as a config object, a dictionary, a list of two or a class does,
+    or is equal to the first string that it is compared with. Its `repr` is code for what it was
+    asked to be.
     """
 
     _form: str
@@ -40,7 +39,8 @@ class Anything(int):
 
     def _answer(self, form: str, key: Any) -> Any:
         """Return what a name or an index stands for, the same each time. form: see `__repr__`."""
-        self._form = min(self._form or form, form, key=FORMS.index)
+        forms = "object", "dictionary", "list"  # the likeliest first
+        self._form = min(self._form or form, form, key=forms.index)
         if key not in self._asked:
             self._asked[key] = guess(str(key), int(self), LONG, int(self), self._inner)
         return self._asked[key]
@@ -68,12 +68,13 @@ class Anything(int):
         return iter([self[0], self[1]])
 
     def __call__(self, *arguments: Any, **options: Any) -> nn.Module:
-        self._form = "class"
+        self._form = "nn.Identity"
         return nn.Identity()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str) and self._inner is not int:
-            raise TypeError(f"one of several names, such as {other!r}, is meant")
+            self._form = self._form or repr(other)
+            return self._form == repr(other)
         return super().__eq__(other)
 
     __hash__ = int.__hash__
@@ -87,9 +88,7 @@ class Anything(int):
                 return repr(self._asked)
             case "list":
                 return repr([*self])
-            case "class":
-                return "nn.Identity"
-        return super().__repr__()
+        return self._form or super().__repr__()
 
 
 def anything(number: int) -> Anything:

@@ -28,7 +28,7 @@ from seq2attn.doctor import (
 from seq2attn.doctor.call import module_of
 from seq2attn.doctor.catch import unfused
 from seq2attn.doctor.constructors import instances
-from seq2attn.doctor.lines import corrections
+from seq2attn.doctor.lines import corrections, file_of
 from seq2attn.doctor.search import called_as, doubts_of, doubts_of_roles, find_subject, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
@@ -130,6 +130,7 @@ def check_attention(
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}  # by code, of which the first finding is kept
     known: set[str] = set()  # codes and groups of what was found, to which `examine` adds
+    code = file_of(attention)
     adapter = ""  # the call, as code to be shown; "" until the first width was examined
     with (
         torch.no_grad(),
@@ -148,7 +149,9 @@ def check_attention(
                 if adapter:  # found at the second width
                     text += f" This is at width {subject.inputs.keys.size(2)}."
                 lines = tuple(corrections(attention, finding.code))
-                found.setdefault(finding.code, replace(finding, text=text, lines=lines))
+                look = engine.CATALOGUE[finding.code].looked(code)
+                shown = replace(finding, text=text, lines=lines, look_at=look)
+                found.setdefault(finding.code, shown)
             adapter = adapter or f"{made}{subject.call}"
             if "unchecked" in found:  # a finding after which nothing else can be judged
                 break

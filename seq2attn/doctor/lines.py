@@ -1,8 +1,10 @@
-"""Finds the line that a finding comes from, where it has a known form, and what should be there."""
+"""Reads the code of an attention: finds the line that a finding comes from, where it has a known
+form, and what should be there.
+"""
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 SQUEEZE = r"\.squeeze\(\)", ".squeeze(dim)"
@@ -27,12 +29,7 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
     """
     if code not in FORMS:
         return
-    if not inspect.isclass(attention) and not inspect.isfunction(attention):
-        attention = type(attention)  # of an instance, the lines of its class
-    try:
-        lines, start = inspect.getsourcelines(attention)
-    except (OSError, TypeError):  # it was typed at a prompt, or is not written in Python
-        return
+    lines, start = _read(inspect.getsourcelines, attention)
     for number, line in enumerate(lines, start):
         written = line.strip()
         found = re.search(FORMS[code][0], written)
@@ -41,3 +38,20 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
         # `masked_fill(mask.view(B, 1), -1e9)`, and not with the fill
         if better != written and found and found[0].count("(") == found[0].count(")"):
             yield f"line {number}: write {better}; there is {written}"
+
+
+def file_of(attention: Any) -> str:
+    """Return the code of the file that holds an attention; "" if there is none."""
+    return "".join(_read(inspect.findsource, attention)[0])
+
+
+def _read(reader: Callable[[Any], tuple[list[str], int]], attention: Any) -> tuple[list[str], int]:
+    """Return lines of code of an attention, as a function of `inspect` does, and the number of the
+    first; none if it was typed at a prompt, or is not written in Python.
+    """
+    if not inspect.isclass(attention) and not inspect.isfunction(attention):
+        attention = type(attention)  # of an instance, the lines of its class
+    try:
+        return reader(attention)
+    except (OSError, TypeError):
+        return [], 0

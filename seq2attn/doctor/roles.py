@@ -72,6 +72,7 @@ def _guess_keys_and_query(
     weak: names that say little. sources: those of them that are likely the keys, the likeliest
     first. names: all arguments, each with whether it must be given.
     """
+    weak = sorted(weak, key=lambda name: not words(name) & NOT_OF_KEYS)  # a decoder's is the query
     # an optional argument is left out, unless it is likely the keys, or there is nothing else
     rest = [name for name in weak if names[name] or name in sources]
     if not rest and not (found["query"] and found["keys"]):

@@ -28,6 +28,8 @@ DENIED = (
 PROMISED = r"(sqrt|√)\W{0,3}(d_?k|d_?h|\w*head|d\b)"  # the right factor, in a docstring
 NEVER = {"width", "inverse"}
 """factors that are mistakes, as a wrong sign is, unless the docstring divides by the width"""
+UNLIKE = r"(?i)channel.attention"
+"""words of a docstring where what is least alike may attend to each other (Fu et al. 2019, CAM)"""
 OVER_WIDTH = r"\bmup\b|µp|maximal update|(?<!sqrt\()/ ?d\b"
 """words of a docstring that divides by the width, and not by its root"""
 
@@ -52,6 +54,8 @@ def score(subject: Subject) -> Found:
             yield "wrong-score", {"expected": expected, "by": why}
     else:
         code, name, why = match(sample, subject.scores)
+        if code == "score-mistake" and name.startswith("-") and re.search(UNLIKE, subject.docs):
+            code = "score-factor"
         has_meaning = code == "score-factor" and told and told[0][0] != "scale"
         if has_meaning or (code == "score-unknown" and told):  # the factor says more
             yield from told
@@ -131,7 +135,11 @@ def _scaled(subject: Subject) -> Found:
             yield "scale", text
         # where the docstring divides by the width, as muP does, a multiplier of its own may make
         # any factor above 0
-        elif is_root or name == "sign" or (name in NEVER and not re.search(OVER_WIDTH, docs)):
+        elif (
+            is_root
+            or (name == "sign" and not re.search(UNLIKE, docs))
+            or (name in NEVER and not re.search(OVER_WIDTH, docs))
+        ):
             yield "scale-mistake", text
         else:
             yield "scale-factor", text

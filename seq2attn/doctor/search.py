@@ -214,9 +214,10 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
-    nothing; if it is called with one row of the batch at a time, or with ids, and no token reaches
-    another one; if a mask adds an axis of rows to a result, as (B, S) does in the place of (L, S);
-    or if places are mixed with heads at a length other than S, which was a guess.
+    nothing; if it is called with one row of the batch at a time, with an axis of length 1, or with
+    ids, and no token reaches another one; if a mask adds an axis of rows to a result, as (B, S)
+    does in the place of (L, S); or if places are mixed with heads at a length other than S, which
+    was a guess.
     """
     if meaning.layouts == "ids":
         subject = subject.called(embeddings=given_ids(subject))
@@ -229,7 +230,9 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
         return _untouched(subject).output(inputs)
 
     before = fresh_output(inputs)
-    if (subject.call.by_row or subject.call.embeddings) and subject.keeps_tokens_apart:
+    call = subject.call
+    may_be_apart = call.by_row or call.embeddings or subject.has_rows_of_one
+    if may_be_apart and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch, or not attended to")
     if all(_has_rows_twice(subject, rows) for rows in (B, 2)):  # other axes may be as long as one
         raise ValueError("a mask of another layout has been broadcast")
@@ -237,7 +240,9 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
         for name in meaning.roles[role][:1]:
-            is_told = meaning.names[name] and role_of(name)  # it must be given, and its name tells
+            # it must be given, and its name tells, if only a little where it is attended to
+            tell_nothing = [""] if subject.unmasked.uses else ["", "weak"]
+            is_told = meaning.names[name] and role_of(name) not in tell_nothing
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject

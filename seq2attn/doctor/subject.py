@@ -108,12 +108,17 @@ class Subject:
 
     @property
     def is_image(self) -> bool:
-        """Whether keys are given as an image, one row (B, 1, S, D) or (B, D, 1, S), or square, of
-        which a module may gather windows
+        """Whether keys are given as an image, of one row or square, of which a module may gather
+        windows
         """
+        return self.has_rows_of_one or bool(self.call.after)
+
+    @property
+    def has_rows_of_one(self) -> bool:
+        """Whether keys are given with one more axis: (B, 1, S, D), (B, S, 1, D) or (B, D, 1, S)"""
         texts = "".join(self.call.expressions.values())
-        is_row = "keys[:, None]" in texts or "keys.mT[:, :, None]" in texts
-        return is_row or bool(self.call.after)
+        forms = "keys[:, None]", "keys[:, :, None]", "keys.mT[:, :, None]"
+        return any(form in texts for form in forms)
 
     @property
     def is_local(self) -> bool:

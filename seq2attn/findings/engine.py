@@ -2,6 +2,7 @@
 one catalogue. Imports nothing heavy.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ class Entry:
     text: str
     level: str = "fault"
     look: str = ""
+    """parts with "; " between them; one that begins with a pattern in braces is about code in which
+    this occurs"""
     group: str = ""
     """codes may follow from a group of others"""
     follows: str = ""
@@ -38,6 +41,14 @@ class Entry:
     """after it, nothing else can be judged"""
     crash: bool = False
     """if the rule of this name raises an exception, that is this finding"""
+
+    def looked(self, code: str = "") -> str:
+        """Return the parts of `look` that may be meant of code; all of them if no code is known."""
+        parts = []  # (pattern, text) of each; the pattern "" occurs in any code
+        for part in self.look.split("; "):
+            parts.append(part[1:].split("}", 1) if part.startswith("{") else ["", part])
+        meant = [text for pattern, text in parts if re.search(pattern, code)]
+        return "; ".join(meant if code and meant else [text for _, text in parts])
 
     def said(self, *evidence: Any) -> str:
         """Return the text with its evidence: the values of its `{names}`, in the order in which
@@ -60,7 +71,7 @@ CATALOGUE = MappingProxyType({**_doctor, **_contract})
 def finding(code: str, *evidence: Any) -> Finding:
     """Return the finding of a code, with its evidence in its text."""
     entry = CATALOGUE[code]
-    return Finding(entry.level, code, entry.said(*evidence), entry.look)
+    return Finding(entry.level, code, entry.said(*evidence), entry.looked())
 
 
 def listed(found: Found) -> list[tuple[Any, ...]]:
