@@ -433,6 +433,60 @@ class Attention(torch.nn.Module):
         examined(source)
 
 
+def test_padding_belongs_on_the_left_where_the_last_place_is_read():
+    code = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.TransformerEncoderLayer(width, 4, batch_first=True)
+
+    def forward(self, x, padding_mask=None):
+        return self.layer(x, src_key_padding_mask=padding_mask)[:, -1]
+"""
+    (care,) = (one for one in examined(code).findings if one.code == "mask-not-examined")
+    assert "padding is meant to be on the left" in care.text
+    largest = examined(code.replace("[:, -1]", ".amax(1)"))  # padding matters wherever it is
+    assert [fault.code for fault in largest.faults] == ["padding-mixed"]
+
+
+def test_a_result_without_rows_of_the_batch_is_no_sign_of_the_right_layout():
+    code = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.TransformerEncoderLayer(width, 4)  # and not batch_first
+
+    def forward(self, x):
+        return self.layer(x)[:, -1]
+"""
+    report = examined(code)
+    assert [fault.code for fault in report.faults] == ["batch"]
+    assert "attention(x=keys)" in report.adapter
+
+
+def test_matrices_that_begin_small_hide_nothing():
+    code = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.keys = (torch.nn.Linear(width, width) for _ in range(2))
+        self.score = torch.nn.Linear(width, 1)
+        for layer in (self.query, self.keys, self.score):
+            torch.nn.init.normal_(layer.weight, std=0.001)  # where tanh(x) = x
+
+    def forward(self, x, q):
+        joined = torch.tanh(self.keys(x) + self.query(q)[:, None])
+        return (self.score(joined).mT.softmax(-1) @ x).squeeze(1)
+"""
+    assert not examined(code).faults
+
+
 def test_only_causes_that_occur_in_the_code_are_named():
     code = """
 def Attention(query, keys):

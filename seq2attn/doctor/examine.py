@@ -221,14 +221,16 @@ def _seeded(rule: engine.Rule) -> engine.Rule:
 def _prepared(attention: Any) -> nn.Module:
     """Return the module of an attention, which is put into evaluation mode. Numbers of parameters
     that are 0, so that nothing would reach anything through them, are set to small random ones; and
-    all of a parameter whose largest number is not between 1e-6 and 1e4, as it was never set.
+    all of a parameter whose largest number is above 1e4, as it was never set, or below 1e-6, or
+    1e-2 in a matrix, through which little would reach anything.
     """
     module = module_of(attention)
     module.eval()  # a statement of its own: in some classes `eval` does not return the module
     for parameter in module.parameters():
         if not is_lazy(parameter) and parameter.numel():
             largest = float(parameter.abs().max().nan_to_num(torch.inf))
-            is_set = 1e-6 < largest < 1e4  # torch.empty may hold anything
+            smallest = 1e-6 if parameter.dim() < 2 else 1e-2
+            is_set = smallest < largest < 1e4  # torch.empty may hold anything
             kept = (parameter != 0) & is_set
             if not kept.all():
                 parameter.copy_(torch.where(kept, parameter, 0.1 * torch.randn_like(parameter)))

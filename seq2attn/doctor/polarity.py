@@ -28,6 +28,7 @@ DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-in
 least doubts was meant"""
 LEAKS = 1.0  # doubts of a form with any other finding
 LEFT_OUT = 5.0  # doubts of a call without a mask, although an argument may be one
+LEFT = "padding is meant to be on the left"
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
@@ -46,7 +47,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     if not mask and "MASK" not in subject.call.first:
         # a mask that must be given, though, got None
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
-        told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
+        told = [_not_examined(name, "None works") for name in needed[:1]]
         return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
@@ -55,6 +56,10 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)
+    left = replace(best, inputs=best.inputs._replace(valid=best.inputs.valid.flip(1)))
+    # the last place is read, which is a token's if padding is on the left
+    if best.doubts and not subject.has_own_places and not listed(padding(left)):
+        return replace(subject, call_findings=[_not_examined(mask, LEFT)])
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
@@ -70,12 +75,17 @@ def _with_mask_of_ids(subject: Subject) -> Subject:
         if not _heeds_ids(masked):
             return subject
         if listed(padding_amount(masked)) and _is_padded_left(masked):
-            why = "padding is meant to be on the left"
+            why = LEFT
     except Exception as error:
         why = error_text(error)
     if why:
-        return replace(subject, call_findings=[("mask-not-examined", {"name": name, "by": why})])
+        return replace(subject, call_findings=[_not_examined(name, why)])
     return replace(masked, doubts=LEAKS * bool(listed(padding(masked))))
+
+
+def _not_examined(mask: str, why: str) -> tuple[str, Any]:
+    """Return the finding that a mask was not examined, with its evidence."""
+    return "mask-not-examined", {"name": mask, "by": why}
 
 
 def _heeds_ids(subject: Subject) -> bool:

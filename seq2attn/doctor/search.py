@@ -33,8 +33,8 @@ from seq2attn.doctor.words import role_of
 from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.findings.engine import listed
 
-MOST = 1000  # calls that fail before the search ends
-MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
+MOST = 1500  # calls that fail before the search ends
+MOST_OF_WIDTHS = 700  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
 Problem = tuple[Call, Meaning, Exception]
 """a call that failed, the first meaning that it had, and what it raised"""
@@ -273,11 +273,14 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
 
 
 def doubts_of(subject: Subject) -> float:
-    """Return how doubtful a call is, 0 if not at all: what it `lacks`, 2 more for mixed rows of the
-    batch, and 2 more for NaN or infinity. Only what a wrong layout does counts, not what a fault
-    does: otherwise the search would find the call that hides a fault.
+    """Return how doubtful a call is, 0 if not at all: that of its roles, 2 more for mixed rows of
+    the batch, 5 for a result without any, and 2 more for NaN or infinity. Only what a wrong layout
+    does counts, not what a fault does: otherwise the search would find the call that hides a fault.
     """
-    return doubts_of_roles(subject) + 2 * len([*batch(subject), *not_finite(subject)])
+    found = [*batch(subject), *not_finite(subject)]
+    results = subject.results(subject.inputs.unpadded)
+    has_no_batch = bool(results) and not any(B in one.shape for one in results)
+    return doubts_of_roles(subject) + 2 * len(found) + 5 * has_no_batch
 
 
 def doubts_of_roles(subject: Subject) -> float:
