@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from glob import glob
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ HINT = (
     "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
     'needs keys as wide as queries says so: @register("name", equal_widths=True)'
 )
+Asked = Mapping[str, Sequence[str]]
+"""names of attentions by file"""
 SCORES = "seq2attn.contract.parts:known_scores"
 """a function that returns the scores that --expect may name; the processes that examine call it"""
 
@@ -45,12 +48,12 @@ Expect = Annotated[
     ),
 ]
 Attention = Annotated[
-    str | None,
+    Texts,
     option(
         "FILE:NAME",
         "Examine this attention, a function, a class or a module, instead. FILE may be a "
         "notebook, a folder, or a pattern in quotes, and there may be several names, "
-        "with commas. A table has a row for each file.",
+        "with commas, and several FILE:NAME. A table has a row for each file.",
     ),
 ]
 Require = Annotated[
@@ -127,15 +130,15 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
-    if attention is None and (require or call or sizes or widths or feedback):
+    if not attention and (require or call or sizes or widths or feedback):
         raise Seq2AttnError("--require, --call, --sizes, --widths and --feedback need --attention")
-    if attention is not None:  # of a file; it need not be a registered part
+    if attention:  # of a file; it need not be a registered part
         from seq2attn.runs.create import available_cores
 
-        files, attentions = _places(attention)
-        scores = _expected(expect or [], attentions)
+        asked = _asked([*attention, *(names or [])])
+        scores = _expected(expect or [], _columns(asked))
         settings = {}
-        for file in files:
+        for file, attentions in asked.items():
             for name in attentions:
                 settings[f"{file}:{name}"] = {
                     "sizes": _literals(sizes),
@@ -154,8 +157,8 @@ def check(
             if verbose and row.printed:
                 say(f"{row.place} printed:\n{row.printed}")
         if feedback is not None:
-            _write_feedback(feedback, files, attentions, rows)
-        _conclude(files, attentions, rows, as_json)
+            _write_feedback(feedback, asked, rows)
+        _conclude(asked, rows, as_json)
     elif expect:
         _compare(_chosen(names), expect[-1], as_json)  # of several, the last counts
     else:
@@ -263,27 +266,35 @@ def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
 # ---- attentions of files ----
 
 
-def _places(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the files and the names that a text, such as `hand-in/*.py:scaled,cosine`, means. Of a
-    folder, with the folders in it, and of what a pattern matches, only files of Python and
-    notebooks count.
+def _asked(texts: Sequence[str]) -> Asked:
+    """Return by file the names that texts, such as `hand-in/*.py:scaled,cosine`, mean. Of a folder,
+    with the folders in it, and of what a pattern matches, only files of Python and notebooks count.
 
     Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file defines
     an attention of that name, only its examination finds out.
     """
-    path, _, listed = text.rpartition(":")
-    names = listed.split(",")
-    # a name with dots passes: no file has it, and the message on that lists what the file has
-    if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
-        hint = "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine."
-        raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
-    if Path(path).is_file():  # which may be called as if it were a pattern
-        return [path], names
-    matching = glob(f"{path}/**" if Path(path).is_dir() else path, recursive=True)
-    files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
-    if not files:
-        raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
-    return files, names
+    asked: dict[str, list[str]] = {}
+    for text in texts:
+        path, _, listed = text.rpartition(":")
+        names = listed.split(",")
+        # a name with dots passes: no file has it, and the message on that lists what the file has
+        if not all(name.strip().replace(".", "_").isidentifier() for name in names) or not path:
+            hint = "Name it after the file, such as homework.py:scaled or homework.py:scaled,cosine"
+            raise Seq2AttnError(f"--attention {text}: which attention of the file?", hint=hint)
+        matching = glob(f"{path}/**" if Path(path).is_dir() else path, recursive=True)
+        files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
+        if Path(path).is_file():  # which may be called as if it were a pattern
+            files = [path]
+        if not files:
+            raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
+        for file in files:
+            asked[file] = [*dict.fromkeys([*asked.get(file, []), *names])]
+    return asked
+
+
+def _columns(asked: Asked) -> list[str]:
+    """Return all names that are asked of files."""
+    return [*dict.fromkeys(chain(*asked.values()))]
 
 
 def _literals(text: str | None) -> list[Any]:
@@ -318,17 +329,15 @@ def _short(row: Row) -> str:
     return row.report.faults[0].code if row.report.faults else "passed"
 
 
-def _write_feedback(
-    folder: Path, files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row]
-) -> None:
+def _write_feedback(folder: Path, asked: Asked, rows: Mapping[str, Row]) -> None:
     """Write a text for each file into `folder`, `anna.py.txt` for `anna.py`, which says how many
     points it has, and what was found in each of the names. So that no two texts have one path, they
     are in the subfolders that the files have below their common folder.
 
     rows: by FILE:NAME.
     """
-    common = os.path.commonpath([Path(file).absolute().parent for file in files])
-    for file in files:
+    common = os.path.commonpath([Path(file).absolute().parent for file in asked])
+    for file, names in asked.items():
         path = folder / f"{Path(file).absolute().relative_to(common)}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         points = sum(rows[f"{file}:{name}"].exit_code == 0 for name in names)
@@ -342,28 +351,27 @@ def _write_feedback(
         path.write_text("\n".join(texts), encoding="utf-8")
 
 
-def _conclude(
-    files: Sequence[str], names: Sequence[str], rows: Mapping[str, Row], as_json: bool
-) -> None:
+def _conclude(asked: Asked, rows: Mapping[str, Row], as_json: bool) -> None:
     """Show what was found: of one attention the report, of several a table with a row for each
-    file, which has how many of the names passed, as points, and the result of each. rows: by
+    file, which has how many of its names passed, as points, and the result of each. rows: by
     FILE:NAME.
 
     Raises `Seq2AttnError` unless all were examined and none has a fault; with exit code 1 if one
     has a fault, with 2 if none has.
     """
-    ordered = [rows[f"{file}:{name}"] for file in files for name in names]
+    ordered = [rows[f"{file}:{name}"] for file, names in asked.items() for name in names]
     codes = [row.exit_code for row in ordered]
     first, *others = ordered
     if as_json:
         write_json([{**asdict(row), "passed": row.exit_code == 0} for row in ordered])
     elif others:
         records = []
-        for file in files:
+        for file, names in asked.items():
             of_file = {name: rows[f"{file}:{name}"] for name in names}
             passed = sum(row.exit_code == 0 for row in of_file.values())
             results = {name: _short(row) for name, row in of_file.items()}
-            records.append({"file": file, "points": passed, **results})
+            columns = dict.fromkeys(_columns(asked), "")  # a file may not have all names
+            records.append({"file": file, "points": passed, **columns, **results})
         Table.of_records(records).show()
     elif first.report:  # if there is none, the error says why
         say(str(first.report), console=stdout())

@@ -11,7 +11,11 @@ SQUEEZE = r"\.squeeze\(\)", ".squeeze(dim)"
 FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf)"
 FORMS = {
     "mask-ignored": (r"^([\w.]+)(\.masked_fill\(.*)", r"\1 = \1\2"),
-    **dict.fromkeys(("one-row", "batch", "length"), SQUEEZE),
+    "mask-off-by-one": (r" <= (?=\S*len)", " < "),
+    "random": (r"dropout_p=([\w.]+)(?=[,)])", r"dropout_p=\1 if self.training else 0.0"),
+    # heads of a row follow each other where they are joined with the rows, as in (B * H, L, S)
+    "batch": (r"(mask\S*)\.repeat\(([\w.]+), 1, 1\)", r"\1.repeat_interleave(\2, dim=0)"),
+    **dict.fromkeys(("one-row", "length"), SQUEEZE),
     "underflow": FILL,
     # a fill below 0 is no cause, unless it is a slip such as -1e-9
     "padding-leak": (FILL[0].replace("(?!.*inf)", "(?!.*(inf|min))(?!-(?!1e-))"), FILL[1]),

@@ -8,6 +8,7 @@ number of a result; CLOSE is what rounding may make of equal results.
 import torch
 
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, unchanged
+from seq2attn.errors import error_text
 from seq2attn.findings.engine import Found
 
 MANY = 500  # keys of a long source
@@ -81,10 +82,16 @@ def twice(subject: Subject) -> Found:
 
 
 def half(subject: Subject) -> Found:
-    """It runs in half precision."""
+    """It runs in both types of half precision."""
+    problems = {}  # by type
     for dtype in (torch.float16, torch.bfloat16):
         with unchanged(subject.module):
             subject.module.to(dtype)
-            if not subject.is_finite(subject.inputs.to(dtype)):
-                yield "half", f"NaN in {dtype}"
-                return
+            try:
+                if not subject.is_finite(subject.inputs.to(dtype)):
+                    problems[dtype] = "NaN"
+            except Exception as error:
+                problems[dtype] = error_text(error)
+    if problems:
+        types = " and ".join(str(dtype).removeprefix("torch.") for dtype in problems)
+        yield "half", types, next(iter(problems.values()))

@@ -47,7 +47,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     if not mask and "MASK" not in subject.call.first:
         # a mask that must be given, though, got None
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
-        told = [_not_examined(name, "None works") for name in needed[:1]]
+        told = [not_examined(name, "None works") for name in needed[:1]]
         return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
@@ -59,7 +59,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     left = replace(best, inputs=best.inputs._replace(valid=best.inputs.valid.flip(1)))
     # the last place is read, which is a token's if padding is on the left
     if best.doubts and not subject.has_own_places and not listed(padding(left)):
-        return replace(subject, call_findings=[_not_examined(mask, LEFT)])
+        return replace(subject, call_findings=[not_examined(mask, LEFT)])
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
@@ -79,11 +79,11 @@ def _with_mask_of_ids(subject: Subject) -> Subject:
     except Exception as error:
         why = error_text(error)
     if why:
-        return replace(subject, call_findings=[_not_examined(name, why)])
+        return replace(subject, call_findings=[not_examined(name, why)])
     return replace(masked, doubts=LEAKS * bool(listed(padding(masked))))
 
 
-def _not_examined(mask: str, why: str) -> tuple[str, Any]:
+def not_examined(mask: str, why: str) -> tuple[str, Any]:
     """Return the finding that a mask was not examined, with its evidence."""
     return "mask-not-examined", {"name": mask, "by": why}
 

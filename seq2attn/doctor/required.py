@@ -14,7 +14,7 @@ from seq2attn.doctor.numbers import overflow
 from seq2attn.doctor.subject import CLOSE, Subject
 from seq2attn.doctor.weights import returned, sums
 from seq2attn.errors import unknown
-from seq2attn.findings.engine import Found, listed
+from seq2attn.findings.engine import Found, finding, listed
 
 FEATURES = {"context": "D", "weights": "S"}
 """what may be required to be returned, and its last axis"""
@@ -35,8 +35,9 @@ def required(subject: Subject) -> Found:
     holds unless large inputs give NaN or infinity, or take weight from valid keys (`overflow`); or
     what is returned, such as `returns=context,weights`.
     """
-    found = {code: evidence for code, *evidence in listed(places(subject))}
-    size, _, after = found.get("window", [0, 0, 1])  # no window: no requirement of one holds
+    found = listed(places(subject))
+    evidence = {code: values for code, *values in found}
+    size, _, after = evidence.get("window", [0, 0, 1])  # no window: no requirement of one holds
     holds = {"causal": subject.is_causal, f"window={size}": not after}
     for name in subject.require:
         kind, _, parts = name.partition("=")
@@ -44,9 +45,10 @@ def required(subject: Subject) -> Found:
             yield from _returns(subject, parts.split(","))
         elif kind == "stable":
             if listed(overflow(subject)):
-                yield "unmet", "gives NaN or infinity, or loses weights, if inputs are large", name
+                yield "unmet", "Large inputs give NaN or infinity, or lose weights", name
         elif not holds.get(name):
-            yield "unmet", "is something else", name
+            told = [finding(*one).text for one in found if one[0] != "position"]
+            yield "unmet", "".join(told).rstrip(".") or "A row sees all places", name
 
 
 def _returns(subject: Subject, names: Sequence[str]) -> Found:
@@ -68,7 +70,7 @@ def _returns(subject: Subject, names: Sequence[str]) -> Found:
     # of an attention that takes one row, the call has put the axis of the batch before the others
     shapes = [_shape(one, letters, int(subject.call.by_row)) for one in given]
     without_heads = [re.sub(r"\(B, \w+, (\w+, S\))", r"(B, \1", shape) for shape in shapes]
-    found = f"returned {', '.join(shapes) or 'nothing'}"
+    found = f"It returned {', '.join(shapes) or 'nothing'}"
     if without_heads == forms:
         wrong = _wrong(subject, names.index("weights")) if "weights" in names else ""
         if not wrong:

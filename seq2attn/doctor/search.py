@@ -25,7 +25,7 @@ from seq2attn.doctor.call import B, Call, Inputs, L, S, arguments_of, draw, func
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import given_ids, observed
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.polarity import UNSEEN, with_mask
+from seq2attn.doctor.polarity import DOUBTS, UNSEEN, not_examined, with_mask
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
@@ -35,6 +35,7 @@ from seq2attn.findings.engine import listed
 
 MOST = 1500  # calls that fail before the search ends
 MOST_OF_WIDTHS = 700  # of these, with widths of which none works, if others are left to try
+MAY_BE_MASK = 0.5  # doubts of an argument whose name tells nothing, and that is taken for no mask
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
 Problem = tuple[Call, Meaning, Exception]
 """a call that failed, the first meaning that it had, and what it raised"""
@@ -155,17 +156,27 @@ def _copied(attention: Any) -> Any:
 
 def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     """Return a subject that is called with its mask, with its doubts; None if the mask was a guess,
-    and does not do what a mask does.
+    and does not do what a mask does: take the weight from padding.
     """
     subject = with_mask(subject, meaning)
     doubts = subject.doubts
-    if meaning.is_guess and doubts:
+    most = 0 if "torch.where" in subject.call.form else DOUBTS["padding-mixed"]
+    if meaning.is_guess and doubts > most:
         return None
     # nothing else can be the mask, and it took a form: what is wrong is a fault of the attention,
     # no reason to doubt this call
     if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
         doubts = 0
-    return replace(subject, doubts=doubts + doubts_of_roles(subject))
+    # what has a name that tells nothing may rather be the mask, as a later meaning has it, unless
+    # it is the query or the keys once more
+    given, roles = subject.call.expressions, meaning.roles
+    inputs = {given.get(name) for name in roles["query"] + roles["keys"]}
+    unknown = [name for name in roles["other"] if not role_of(name)]
+    unknown = [name for name in unknown if name in given and given[name] not in inputs]
+    as_masks = [name for name in unknown if "valid |" in given[name] or ".bool()" in given[name]]
+    found = [not_examined(name, "all that it takes hides nothing") for name in as_masks]
+    doubts += doubts_of_roles(subject) + MAY_BE_MASK * bool(unknown)
+    return replace(subject, doubts=doubts, call_findings=[*subject.call_findings, *found])
 
 
 def _called(

@@ -48,7 +48,8 @@ class Report:
     def require(self) -> "Report":
         """Raise `AssertionError`, which says everything, if there is a fault; return the report."""
         if self.faults:
-            raise AssertionError(f"{len(self.faults)} faults\n{self}")
+            # pytest's summary shows the first line
+            raise AssertionError(f"{', '.join(one.code for one in self.faults)}\n{self}")
         return self
 
     def __repr__(self) -> str:
