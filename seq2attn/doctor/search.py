@@ -35,6 +35,7 @@ from seq2attn.findings.engine import listed
 
 MOST = 1500  # calls that fail before the search ends
 MOST_OF_WIDTHS = 700  # of these, with widths of which none works, if others are left to try
+UNEXAMINED = 0.6  # doubts of a call whose mask is left out
 MAY_BE_MASK = 0.5  # doubts of an argument whose name tells nothing, and that is taken for no mask
 ALIKE = 6  # errors that are all the same, after which the other forms of a layout are left out
 Problem = tuple[Call, Meaning, Exception]
@@ -167,15 +168,13 @@ def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     # no reason to doubt this call
     if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
         doubts = 0
-    # what has a name that tells nothing may rather be the mask, as a later meaning has it, unless
-    # it is the query or the keys once more
-    given, roles = subject.call.expressions, meaning.roles
-    inputs = {given.get(name) for name in roles["query"] + roles["keys"]}
-    unknown = [name for name in roles["other"] if not role_of(name)]
-    unknown = [name for name in unknown if name in given and given[name] not in inputs]
+    # what has a name that tells nothing may rather be the mask, as a later meaning has it
+    given = subject.call.expressions
+    unknown = [name for name in meaning.roles["other"] if name in given and not role_of(name)]
     as_masks = [name for name in unknown if "valid |" in given[name] or ".bool()" in given[name]]
     found = [not_examined(name, "all that it takes hides nothing") for name in as_masks]
-    doubts += doubts_of_roles(subject) + MAY_BE_MASK * bool(unknown)
+    is_left_out = bool(subject.call_findings) and not subject.has_mask
+    doubts += doubts_of_roles(subject) + MAY_BE_MASK * bool(unknown) + UNEXAMINED * is_left_out
     return replace(subject, doubts=doubts, call_findings=[*subject.call_findings, *found])
 
 
