@@ -834,7 +834,7 @@ class Attention(torch.nn.Module):
     def forward(self, src, tgt):
         keys = self.embed(src)
         return self.attend(self.embed(tgt), keys, keys)[0]
-# -> attention(src=(valid * (torch.arange(valid.numel()).view(valid.shape) + 32)).t(), tgt=
+# -> attention(src=(valid * (torch.arange(valid.numel()).view(valid.shape) + 40)).t(), tgt=
 
 # all that it takes are ids of one sequence
 class Attention(torch.nn.Module):

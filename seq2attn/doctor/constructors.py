@@ -14,10 +14,11 @@ from seq2attn.errors import Seq2AttnError, error_text
 
 HEADS = 4
 EVEN = 32  # a width that common numbers of groups of channels divide
-LONG, SHORT = 32, S  # lengths of sources for which an attention is made
+LONG, SHORT = 40, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 Number = Callable[[int], int]
 """makes a number, or what answers as one"""
+NONE = type(None)
 SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
 
@@ -135,12 +136,13 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     defaults = inspect.signature(cls).parameters.items() if not sizes else ()
-    numbers = {name: one.default for name, one in defaults if type(one.default) is int}
+    # None may stand for a number
+    numbers = {name: one.default for name, one in defaults if type(one.default) in (int, NONE)}
     # windows are not shifted by default, by 0, but it shows more if they are
     needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
     # a default of 0 or 1 may be the number of an axis, as of `dim=1`, and no width
     of_width = [name for name in numbers if words(name) & GUESSES["W"]]
-    widths = [name for name in of_width if numbers[name] > 1 or not words(name) & {"dim"}]
+    widths = [name for name in of_width if numbers[name] not in (0, 1) or not words(name) & {"dim"}]
     sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
     if sides == ["width"]:  # without a height, it is that of a model
         sides = []

@@ -22,10 +22,11 @@ def observed(subject: Subject) -> Subject:
 
     Weights have an axis of length S, that of the keys; in self-attention, where L = S, two of them.
     Outputs are other tensors with an axis of the batch, but for: the keys themselves; if a query is
-    given, what has an axis of keys, beside returned weights, unless there are as many queries; what
-    has two axes, beside what has more; and of several queries, what has no row for each, beside
-    what has one. Of several outputs with a row for each query, only the first counts if there are
-    as many queries given as keys.
+    given, what has an axis of keys, beside returned weights, unless there are as many queries;
+    beside weights, what follows no key and does not begin with the batch; what has two axes, beside
+    what has more; and of several queries, what has no row for each, beside what has one. Of several
+    outputs with a row for each query, only the first counts if there are as many queries given as
+    keys.
     """
     inputs, length = subject.inputs.unpadded, subject.length
     returned, _ = subject.results_and_watch(inputs)
@@ -40,6 +41,10 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in tensor.shape and not _is_input(subject, index):
             outputs.append(index)
+    if shown:  # beside weights, states of a decoder, (layers, B, D), follow no key
+        pairs = zip(returned, subject.results(inputs.changed_at(ALL, "keys")), strict=True)
+        may_be = [len(one) == B or not torch.equal(one, other) for one, other in pairs]
+        outputs = [index for index in outputs if may_be[index]]
     # beside weights, what has an axis of keys may be projected keys, unless queries are as many
     if shown and inputs.query is not None and queries != length:
         outputs = [index for index in outputs if length not in returned[index].shape]

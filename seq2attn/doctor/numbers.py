@@ -32,7 +32,7 @@ def order(subject: Subject) -> Found:
     places in different ones may differ, or of an image; nor if queries are sorted, as they may be
     chosen by random keys.
     """
-    is_fixed = (subject.is_self and subject.is_local) or subject.call.after  # an image is as it is
+    is_fixed = (subject.is_self and subject.is_local) or subject.is_image
     if subject.depends_on_order or is_fixed or subject.unmasked.watch.is_sorted:
         return
     inputs = subject.draw(MANY, rows=2).unpadded
