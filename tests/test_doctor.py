@@ -5,6 +5,7 @@ import json
 import linecache
 import re
 import sys
+import textwrap
 
 import faulty
 import numpy as np
@@ -487,6 +488,74 @@ class Attention(torch.nn.Module):
     assert not examined(code).faults
 
 
+@pytest.mark.parametrize(
+    "after, faults",
+    [("", []), (" * ok[:, None]", ["mask-after-softmax"]), (" + 0 * ok.sum()", None)],
+)
+def test_a_mask_may_have_any_name(after, faults):
+    filled = ".masked_fill(~ok[:, None], -1e4)" if not after else ""
+    report = examined(f"""
+def Attention(query, keys, ok):
+    return ((query @ keys.mT / 4.0){filled}.softmax(-1){after}) @ keys
+""")
+    if faults is None:  # it does nothing that a mask does
+        assert "no-mask" in [finding.code for finding in report.findings]
+    else:
+        assert "ok=valid" in report.adapter
+        assert [fault.code for fault in report.faults] == faults
+
+
+def test_what_is_seen_is_said_where_more_is_required():
+    source = """
+def Attention(x):
+    apart = torch.arange(x.size(1))
+    apart = apart[:, None] - apart
+    scores = (x @ x.mT / 4.0).masked_fill((apart < 0) | (apart > 3), -torch.inf)
+    return scores.softmax(-1) @ x
+"""
+    report = examined("import torch" + source, require=["window=3"])
+    text = "A row sees a window of 4 places: 3 before its own, and 0 after it; required: window=3."
+    assert [fault.text for fault in report.faults] == [text]
+    assert not [finding for finding in report.findings if finding.level == "care"]  # no-mask
+    everything = source.replace(".masked_fill((apart < 0) | (apart > 3), -torch.inf)", "")
+    (fault,) = examined("import torch" + everything, require=["causal"]).faults
+    assert fault.text == "A row sees all places; required: causal."
+
+
+def test_each_type_of_half_precision_is_named():
+    code = """
+def Attention(query, keys, valid):
+    return (query @ keys.mT).masked_fill(~valid[:, None], -1e9).softmax(-1) @ keys
+"""
+    (care,) = (one for one in examined(code).findings if one.code == "half")
+    assert care.text.startswith("It does not work in float16: RuntimeError: value cannot")
+
+
+LINES = """
+allowed = torch.arange(keys.size(1)) <= lengths[:, None]
+weights = (query @ keys.mT).masked_fill(~allowed[:, None], -1e4).softmax(-1)
+# -> allowed = torch.arange(keys.size(1)) < lengths[:, None]
+
+return F.scaled_dot_product_attention(query, keys, keys, dropout_p=0.5)
+# -> dropout_p=0.5 if self.training else 0.0)
+
+mask = torch.arange(keys.size(1)) < lengths[:, None]
+q, k = (x.unflatten(2, (2, -1)).transpose(1, 2).flatten(0, 1) for x in (query, keys))
+heads = (q @ k.mT).masked_fill(~mask[:, None].repeat(2, 1, 1), -1e4).softmax(-1) @ k
+return heads.unflatten(0, (-1, 2)).transpose(1, 2).flatten(2)
+# -> ~mask[:, None].repeat_interleave(2, dim=0), -1e4)
+"""
+
+
+@pytest.mark.parametrize("source", LINES.strip().split("\n\n"))
+def test_the_line_to_change_is_shown(source):
+    source, _, better = source.partition("\n# -> ")
+    start = "import torch\nfrom torch.nn import functional as F\n\n"
+    body = textwrap.indent(f"{source}\nreturn weights @ keys", "    ")
+    fault = examined(f"{start}def Attention(query, keys, lengths):\n{body}\n").faults[0]
+    assert [better in line for line in fault.lines] == [True]
+
+
 def test_only_causes_that_occur_in_the_code_are_named():
     code = """
 def Attention(query, keys):
@@ -929,6 +998,61 @@ class Attention(torch.nn.Module):
         places = self.layer(x).flatten(2).mT
         return ((places @ places.mT / 4.0).softmax(-1) @ places).mT.reshape(x.shape)
 # -> x=keys.mT.unflatten(2, (6, 6))[:, :, None]).flatten(2)
+
+# a step of a decoder takes the id of the token before, a state, and the encoder's outputs
+class Attention(torch.nn.Module):
+    def __init__(self, output_dim, emb_dim, enc_hid_dim, dec_hid_dim):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(output_dim, emb_dim)
+        self.project = torch.nn.Linear(enc_hid_dim, dec_hid_dim)
+        self.rnn = torch.nn.GRU(emb_dim + enc_hid_dim, dec_hid_dim, batch_first=True)
+
+    def forward(self, input, hidden, encoder_outputs):
+        scores = (self.project(encoder_outputs) @ hidden[..., None]) / 4.0
+        context = scores.softmax(1).mT @ encoder_outputs
+        step = torch.cat([self.embedding(input)[:, None], context], 2)
+        return self.rnn(step, hidden[None])
+# -> attention(input=torch.zeros(len(keys)).long(), hidden=query[:, 0], encoder_outputs=keys)
+
+# the state before may be the query
+class Attention(torch.nn.Module):
+    def __init__(self, ydim, xdim):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(ydim, xdim)
+
+    def forward(self, x, h_prev, y_prev):
+        query = self.embedding(y_prev) + h_prev[0]
+        return ((x @ query[..., None] / 4.0).softmax(1) * x).sum(1)
+# -> attention(x=keys, h_prev=query[:, 0][None], y_prev=torch.zeros(len(keys)).long())
+
+# a mask that has to be given, of channels before places; other layouts give no finite result
+def attention(query, key, value, mask=None):
+    scores = query.mT @ key / 4.0
+    scores = scores.masked_fill(mask.view(len(mask), 1, mask.size(1)), -torch.inf)
+    return (scores.softmax(-1) @ value.mT).mT
+# -> query=query.mT.contiguous(), key=keys.mT.contiguous(), value=values.mT.contiguous(), mask=~
+
+# one of two optional widths has to be given
+class Attention(torch.nn.Module):
+    def __init__(self, n_heads, embed_dim=None, val_dim=None, head_dropout=None):
+        super().__init__()
+        self.out = torch.nn.Linear(embed_dim or val_dim, embed_dim or val_dim)
+
+    def forward(self, q, h):
+        return self.out((q @ h.mT / 4.0).softmax(-1) @ h)
+# -> attention = Attention(n_heads=4, embed_dim=16, val_dim=16)
+
+# query, keys and values are one argument
+def attention(x, inf=1e10):
+    query, keys, values = x
+    return (query @ keys.mT / 4.0).softmax(-1) @ values
+# -> attention(x=(keys, keys, keys))
+
+# the place where each row begins
+def attention(nodes, graph, first_idx):
+    query = graph + nodes[torch.arange(len(nodes)), first_idx]
+    return ((nodes @ query[..., None] / 4.0).softmax(1) * nodes).sum(1)
+# -> attention(nodes=keys, graph=query[:, 0], first_idx=torch.zeros(len(keys)).long())
 
 # states are looked at as one long list, which a transposed tensor is not
 def attention(hidden, encoder_outputs):

@@ -155,6 +155,24 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     assert (done.json[0]["printed"], done.json[0]["passed"]) == ("mine\n", True)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--attention mine.py:scaled --attention yours.py:cosine --attention mine.py:scaled",
+        "--attention mine.py:scaled yours.py:cosine",
+    ],
+)
+def test_several_attentions_are_all_examined(cli, asked):
+    write("mine.py", RIGHT)
+    write("yours.py", RIGHT + COSINE)  # of which the mask has no effect
+    done = cli(f"check {asked}")
+    rows = ["file points scaled cosine", "mine.py 1 passed ", "yours.py 0  mask-ignored"]
+    assert (done.code, done.out.replace("\t", " ").splitlines()) == (1, rows)
+    done = cli(f"check {asked} nonsense")
+    assert done.code == 2
+    assert "--attention nonsense: which attention of the file?" in done.err
+
+
 def test_a_line_of_another_attention_is_no_hint(cli):
     write("mine.py", RIGHT.replace(".masked_fill(~valid, -torch.inf)", "") + COSINE)
     found = json.loads(cli("check --attention mine.py:scaled,cosine --json").out)

@@ -142,7 +142,8 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
     # a default of 0 or 1 may be the number of an axis, as of `dim=1`, and no width
     of_width = [name for name in numbers if words(name) & GUESSES["W"]]
-    widths = [name for name in of_width if numbers[name] not in (0, 1) or not words(name) & {"dim"}]
+    of_axes = [name for name in of_width if words(name) & GUESSES["W"] == {"dim"}]
+    widths = [name for name in of_width if numbers[name] not in (0, 1) or name not in of_axes]
     sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
     if sides == ["width"]:  # without a height, it is that of a model
         sides = []

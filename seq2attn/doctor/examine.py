@@ -252,8 +252,8 @@ def _widths_of(module: nn.Module) -> list[Any]:
             inputs += parameter.shape[1:2]  # of a linear layer, its input; of a vector, nothing
             for parts in (1, 2, 4):
                 sizes |= {size // parts for size in parameter.shape}
-    differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
-    candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
+    differences = [one - other for one, other in product(sorted({*inputs}), repeat=2)]
+    candidates = dict.fromkeys([*inputs, *differences, *sorted(sizes)])
     wide = [size for size in candidates if size > NARROW]
     wide.sort(key=lambda size: size != WIDTHS[0])  # first the one that a class was made for
     pairs = product(wide[:6], repeat=2)

@@ -97,7 +97,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         if layouts == "rows":
             text = ""
         group = []
-        for of_names, mask, is_guess in _readings(names, said, is_same):
+        for of_names, mask, is_guess in _readings(names, said, is_same, bool(of_ids)):
             # without a query, pairs differ by the width of the keys alone
             unique = pairs if of_names["query"] else dict.fromkeys((key, key) for _, key in pairs)
             for pair in unique:
@@ -105,7 +105,9 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
         yield layouts, group
 
 
-def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[Reading]:
+def _readings(
+    names: Mapping[str, bool], said: str, is_same: bool, has_ids: bool = False
+) -> Iterator[Reading]:
     """Yield readings of the names of arguments, the likeliest first: the roles that `roles` finds
     for them, each with every argument that may be the mask, or without one. After these come
     readings in which an argument whose name tells nothing is the mask (`_of_unknown`), and those in
@@ -114,7 +116,10 @@ def _readings(names: Mapping[str, bool], said: str, is_same: bool) -> Iterator[R
     names: as in `Meaning`. said: the docstrings.
     is_same: read query and keys as the same sequence, given twice, and leave out readings without a
         query.
+    has_ids: first read each argument as the id of the token before (`_of_steps`).
     """
+    if has_ids and not is_same:
+        yield from _of_steps(names)
     late = [] if is_same else list(_of_unknown(names, said))
     for of_names in roles(names, said):
         if is_same:
@@ -153,6 +158,21 @@ def _of_ids(names: Mapping[str, bool]) -> Iterator[Reading]:
             if any(name in of_names[role] for role in MAY_BE_IDS):
                 alike["other" if words(name) & STATES else "keys"].append(name)
         yield {**of_names, **alike}, mask, is_guess
+
+
+def _of_steps(names: Mapping[str, bool]) -> Iterator[Reading]:
+    """Yield readings in which an argument whose name says little is the id of the token before, as
+    in a step of a decoder, with a state and the encoder's outputs.
+    """
+    for name in names:
+        if role_of(name) in ("weak", "history", ""):
+            others = {other: needed for other, needed in names.items() if other != name}
+            for of_names in roles(others):
+                mask, states = next(iter(masks_of(of_names)), ""), of_names["history"]
+                if not of_names["query"]:  # a previous state may be the query
+                    of_names = {**of_names, "query": states[:1], "history": states[1:]}
+                if of_names["query"]:
+                    yield {**of_names, "index": [name]}, mask, False
 
 
 def _of_unknown(names: Mapping[str, bool], said: str) -> Iterator[Reading]:
@@ -266,7 +286,7 @@ def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str
         return [str(_side(meaning))]
     if role in ("mask", "lengths"):  # another one than the meaning's mask: it hides nothing
         forms = WORDS[f"whole_{role}"]
-    elif role_of(name) == role:  # its name says what it is
+    elif role in (role_of(name), "index"):  # its name says what it is, or the reading does
         forms = WORDS[role]
     else:  # it may be anything, first of all a decoder's state, if there are queries
         # of a single query, the state is this; of several, zeros, which add nothing

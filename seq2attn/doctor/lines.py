@@ -14,7 +14,7 @@ FORMS = {
     "mask-off-by-one": (r" <= (?=\S*len)", " < "),
     "random": (r"dropout_p=([\w.]+)(?=[,)])", r"dropout_p=\1 if self.training else 0.0"),
     # heads of a row follow each other where they are joined with the rows, as in (B * H, L, S)
-    "batch": (r"(mask\S*)\.repeat\(([\w.]+), 1, 1\)", r"\1.repeat_interleave(\2, dim=0)"),
+    "batch": (r"(\w*mask\b.*)\.repeat\(([\w.]+), 1, 1\)", r"\1.repeat_interleave(\2, dim=0)"),
     **dict.fromkeys(("one-row", "length"), SQUEEZE),
     "underflow": FILL,
     # a fill below 0 is no cause, unless it is a slip such as -1e-9

@@ -55,10 +55,11 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     problems: dict[Any, Problem] = {}  # by the text of the call, and the shapes of its inputs
     of_ids: dict[Any, Problem] = {}  # of calls with ids, which leave the others as many as ever
     put_aside: list[Subject] = []
+    is_found = False  # whether a result of these is finite: otherwise any layout may be better
     taken: Widths | None = None  # those of the calls that work, once one does
     failed = Counter[Widths]()  # how many calls failed
     for layouts, group in meanings(attention, widths):
-        if put_aside and layouts != "heads":  # only a mask that took no form is left to be found
+        if is_found and layouts != "heads":  # only a mask that took no form is left to be found
             continue
         kept = of_ids if layouts == "ids" else problems
         for meaning in group:
@@ -80,8 +81,9 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
                 return _untouched(subject)
             taken = meaning.widths
             put_aside.append(subject)
+            is_found |= not listed(not_finite(subject))
         # the best of a group will do, unless its mask took no form
-        if put_aside and least_doubtful(put_aside).doubts < UNSEEN:
+        if is_found and least_doubtful(put_aside).doubts < UNSEEN:
             break
     if not put_aside:
         raise _refusal(*max((problems or of_ids).values(), key=_plainness))
