@@ -201,9 +201,9 @@ def check_attention(
         are tried.
     widths: of the query and of the keys; by default some are tried.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
-    require: `causal`; a window such as `window=3`; or what is returned, exactly and in this order:
-        `returns=context,weights` or `returns=context`, (B, D) and (B, S) of one query, (B, L, D)
-        and (B, L, S) or (B, H, L, S) of several.
+    require: `causal`; a window such as `window=3`; `stable`, that inputs times 30 do no harm; or
+        what is returned, exactly and in this order: `returns=context,weights` or `returns=context`,
+        (B, D) and (B, S) of one query, (B, L, D) and (B, L, S) or (B, H, L, S) of several.
     allow: codes of findings to leave out.
     call: how the attention is called, such as `attention(query[:, 0], keys, valid)`.
 

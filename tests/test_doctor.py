@@ -1,5 +1,6 @@
 """`check_attention` names planted bugs, and finds nothing wrong with attention that is right."""
 
+import dataclasses
 import functools
 import json
 import linecache
@@ -26,7 +27,7 @@ from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 WIDTHS = {"widths": (16, 16)}
 UNUSED = "(B, D), (B, S), but these are not the weights that were used"
-HALVED = "(B, D), (B, S), but a row of these weights sums to 0.5 to 0.5, and not to 1"
+HALVED = "(B, D), (B, S), but a row of these weights sums to 0.5, and not to 1"
 ADDED = "(B, D), (B, S), but the context is not the average of the keys"
 
 
@@ -385,6 +386,11 @@ def test_a_call_that_is_given_is_refused_where_it_fails(call, said):
     with pytest.raises(seq2attn.Seq2AttnError) as caught:
         seq2attn.check_attention(attention, call=call)
     assert said in str(caught.value)
+
+
+def test_an_unknown_finding_is_not_allowed():
+    with pytest.raises(seq2attn.Seq2AttnError, match="did you mean 'batch'?"):
+        examined(ONE, allow=["empty-row", "batches"])
 
 
 @pytest.mark.parametrize("name", ["returns=foo", "returns", "returns=", "window=", "casual"])
@@ -1054,6 +1060,22 @@ def attention(nodes, graph, first_idx):
     return ((nodes @ query[..., None] / 4.0).softmax(1) * nodes).sum(1)
 # -> attention(nodes=keys, graph=query[:, 0], first_idx=torch.zeros(len(keys)).long())
 
+# a config is a dataclass, whose fields may have no default
+@dataclass
+class Config:
+    d_model: int
+    heads: int = 2
+
+class Attention(torch.nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        assert config.heads == 2
+        self.layer = torch.nn.Linear(config.d_model, config.d_model)
+
+    def forward(self, x):
+        return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
+# -> attention = Attention(config=Config(d_model=16, heads=2))
+
 # states are looked at as one long list, which a transposed tensor is not
 def attention(hidden, encoder_outputs):
     flat = encoder_outputs.view(-1, encoder_outputs.size(2))
@@ -1107,7 +1129,7 @@ def blocks(text):
     [*blocks(CALLS), *(pytest.param(*one, marks=pytest.mark.slow) for one in blocks(DEAR_CALLS))],
 )
 def test_what_an_argument_may_be_is_tried(code, call):
-    made = {"torch": torch, "layer": nn.Linear(16, 16)}
+    made = {"torch": torch, "layer": nn.Linear(16, 16), "dataclass": dataclasses.dataclass}
     exec(code, made)
     report = seq2attn.check_attention(made.get("attention") or made["Attention"], **WIDTHS)
     assert call in report.adapter

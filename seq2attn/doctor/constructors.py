@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Self
 
@@ -117,6 +119,17 @@ def guess(name: str, width: int, longest: Any, rest: int, number: Number = int) 
     return number(rest)
 
 
+def _of_type(kind: Any, make: Callable[[str], Any]) -> Any:
+    """Return an instance of a dataclass, such as a config, with what `make` guesses from the names
+    of fields without a default; None for another type.
+    """
+    if not is_dataclass(kind):
+        return None
+    needed = [one for one in fields(kind) if one.default is one.default_factory is MISSING]
+    dataclass: Any = kind
+    return dataclass(**{one.name: make(one.name) for one in needed})
+
+
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str, bool]]:
     """Yield instances of a class, each with the line of code that makes it, and with whether its
     constructor was given numbers: of each of several ways to call the constructor, if that works.
@@ -158,10 +171,12 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     ]
     is_made = False
     kinds: tuple[Number, ...] = int, anything
+    types = {name: one.annotation for name, one in inspect.signature(cls).parameters.items()}
     for number, (names, wide, longest, rest) in product(kinds, ways):
         if number is anything and is_made:
             return
-        given = {name: guess(name, wide, longest, rest, number) for name in names}
+        make = partial(guess, width=wide, longest=longest, rest=rest, number=number)
+        given = {name: _of_type(types[name], make) or make(name) for name in names}
         given |= {name: longest for name in given if name in sides}
         if (number, str(given)) in tried:  # another way guessed the same
             continue

@@ -113,13 +113,13 @@ def check_attention(
     widths: (of the query, of the keys). By default several are tried, and the attention is examined
         at two, if it takes another one than the first.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
-    require: `causal`; a window such as `window=3`; or what is returned, exactly and in this order:
-        `returns=context,weights` or `returns=context` (see `required`).
+    require: `causal`; a window such as `window=3`; `stable`; or what is returned, exactly and in
+        this order: `returns=context,weights` or `returns=context` (see `required`).
     allow: codes of findings to leave out, such as one that the caller makes up for.
     call: how it is called, such as `attention(query[:, 0], keys, valid)`; by default that is found.
     scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
-    required.refuse_unknown(require)
+    required.refuse_unknown(require, allow)
     try:
         if "self" in inspect.signature(attention).parameters:
             raise TypeError("it is a method of no instance")

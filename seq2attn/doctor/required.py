@@ -3,7 +3,7 @@ inputs do no harm.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -14,7 +14,7 @@ from seq2attn.doctor.numbers import overflow
 from seq2attn.doctor.subject import CLOSE, Subject
 from seq2attn.doctor.weights import returned, sums
 from seq2attn.errors import unknown
-from seq2attn.findings.engine import Found, finding, listed
+from seq2attn.findings.engine import CATALOGUE, Found, finding, listed
 
 FEATURES = {"context": "D", "weights": "S"}
 """what may be required to be returned, and its last axis"""
@@ -22,11 +22,16 @@ ALLOWED = ("causal", "window=N", "stable", "returns=context,weights", "returns=c
 KNOWN = r"causal|stable|window=\d+|returns=(context|weights)(,(context|weights))*"
 
 
-def refuse_unknown(require: Sequence[str]) -> None:
-    """Raise `Seq2AttnError` unless all that is required can be examined."""
+def refuse_unknown(require: Collection[str], allow: Collection[str]) -> None:
+    """Raise `Seq2AttnError` unless all that is required can be examined, and all that is allowed
+    can be found.
+    """
     for name in require:
         if not re.fullmatch(KNOWN, name):
             raise unknown("requirement", name, ALLOWED)
+    for code in allow:
+        if code not in CATALOGUE:
+            raise unknown("finding", code, CATALOGUE)
 
 
 def required(subject: Subject) -> Found:

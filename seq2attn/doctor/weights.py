@@ -63,7 +63,8 @@ def sums(subject: Subject) -> Found:
                 # the weights are those of no mask, but for 0 on padding
                 is_cut = gap(unmasked[weights != 0], weights[weights != 0]) < CLOSE
                 code = "mask-after-softmax" if is_cut else "sums-with-mask"
-            ends = f"{totals.min():.3g} to {totals.max():.3g}"
+            low, high = f"{totals.min():.3g}", f"{totals.max():.3g}"
+            ends = low if low == high else f"{low} to {high}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
             return
 
