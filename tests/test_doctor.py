@@ -389,7 +389,7 @@ def test_a_call_that_is_given_is_refused_where_it_fails(call, said):
 
 
 def test_an_unknown_finding_is_not_allowed():
-    with pytest.raises(seq2attn.Seq2AttnError, match="did you mean 'batch'?"):
+    with pytest.raises(seq2attn.Seq2AttnError, match="did you mean 'batch'"):
         examined(ONE, allow=["empty-row", "batches"])
 
 
