@@ -42,8 +42,9 @@ class Anything(int):
 
     def _answer(self, form: str, key: Any) -> Any:
         """Return what a name or an index stands for, the same each time. form: see `__repr__`."""
-        forms = "object", "dictionary", "list"  # the likeliest first
-        self._form = min(self._form or form, form, key=forms.index)
+        forms = ["object", "dictionary", "list", ""]  # the likeliest first
+        if self._form in forms[forms.index(form) :]:
+            self._form = form
         if key not in self._asked:
             self._asked[key] = guess(str(key), int(self), LONG, int(self), self._inner)
         return self._asked[key]

@@ -30,7 +30,7 @@ VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
 
 def told(subject: Subject) -> Found:
     """Yield what the search for the call found, or else that there is no mask, where one may be
-    needed: an image has no padding, and in causal attention padding at the end sees what is before.
+    needed: an image has no padding, and in causal attention no token sees padding at the end.
     """
     yield from subject.call_findings
     is_needed = not (subject.has_mask or subject.is_image or subject.is_causal)
