@@ -36,7 +36,8 @@ Names = Annotated[
     Texts,
     argument(
         "NAME",
-        "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
+        "NAME or KIND/NAME; with --attention, more FILE:NAME. Default: every part of the plug-ins; "
+        "without plug-ins, all parts.",
     ),
 ]
 Expect = Annotated[
@@ -59,8 +60,9 @@ Attention = Annotated[
 Require = Annotated[
     Texts,
     option(
-        "causal|window=N|returns=NAMES",
-        "What a row of --attention may see, or what it returns, such as returns=context,weights: "
+        "causal|window=N|stable|returns=NAMES",
+        "What a row of --attention may see, that large inputs do no harm, or what it returns, such as "
+        "returns=context,weights: "
         "exactly these, in this order. May be repeated.",
     ),
 ]
