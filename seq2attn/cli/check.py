@@ -61,9 +61,8 @@ Require = Annotated[
     Texts,
     option(
         "causal|window=N|stable|returns=NAMES",
-        "What a row of --attention may see, that large inputs do no harm, or what it returns, such as "
-        "returns=context,weights: "
-        "exactly these, in this order. May be repeated.",
+        "What a row of --attention may see, that large inputs do no harm, or what it returns, such "
+        "as returns=context,weights: exactly these, in this order. May be repeated.",
     ),
 ]
 Called = Annotated[
