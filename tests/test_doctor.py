@@ -1064,17 +1064,18 @@ def attention(nodes, graph, first_idx):
 @dataclass
 class Config:
     d_model: int
-    heads: int = 2
+    heads: int = 4096
+    way: str = "dot"
 
 class Attention(torch.nn.Module):
     def __init__(self, config: Config):
         super().__init__()
-        assert config.heads == 2
+        assert config.way == "dot"
         self.layer = torch.nn.Linear(config.d_model, config.d_model)
 
     def forward(self, x):
         return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
-# -> attention = Attention(config=Config(d_model=16, heads=2))
+# -> attention = Attention(config=Config(d_model=16, heads=4, way='dot'))
 
 # states are looked at as one long list, which a transposed tensor is not
 def attention(hidden, encoder_outputs):

@@ -122,13 +122,17 @@ def guess(name: str, width: int, longest: Any, rest: int, number: Number = int) 
 
 def _of_type(kind: Any, make: Callable[[str], Any]) -> Any:
     """Return an instance of a dataclass, such as a config, with what `make` guesses from the names
-    of fields without a default; None for another type.
+    of its numbers, whose defaults may be large, and of fields without a default; None for another
+    type.
     """
     if not is_dataclass(kind):
         return None
-    needed = [one for one in fields(kind) if one.default is one.default_factory is MISSING]
+    guessed = {}
+    for field in fields(kind):
+        if field.default is field.default_factory is MISSING or type(field.default) is int:
+            guessed[field.name] = make(field.name)
     dataclass: Any = kind
-    return dataclass(**{one.name: make(one.name) for one in needed})
+    return dataclass(**guessed)
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str, bool]]:
