@@ -475,6 +475,37 @@ class Attention(torch.nn.Module):
     assert "attention(x=keys)" in report.adapter
 
 
+@pytest.mark.parametrize("scale, faults", [("", ["dead-parameter"]), ("self.gamma * ", [])])
+def test_of_an_image_only_what_no_code_names_is_dead(scale, faults):
+    code = f"""
+import torch
+
+class Base(torch.nn.Module):
+    def forward(self, x):
+        keys = self.shrink(x) if x.size(2) > 16 else x  # which a small image does not need
+        queries, keys = self.layer(x).flatten(2), keys.flatten(2)
+        return x + {scale}(keys @ (keys.mT @ queries / 4.0).softmax(1)).reshape(x.shape)
+
+class Attention(Base):
+    def __init__(self, dim):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(dim, dim, 1)
+        self.shrink = torch.nn.Conv2d(dim, dim, 1, bias=False)
+        self.gamma = torch.nn.Parameter(torch.ones(1))
+"""
+    assert [fault.code for fault in examined(code).faults] == faults
+
+
+def test_weights_that_are_lost_to_a_slight_sum_are_a_care():
+    report = examined("""
+def Attention(query, keys, padding):
+    weights = (query @ keys.mT).softmax(-1).masked_fill(padding[:, None], 0)
+    return weights / (weights.sum(-1, keepdim=True) + 1e-6) @ keys
+""")
+    assert not report.faults
+    assert "underflow" in [finding.code for finding in report.findings]
+
+
 def test_matrices_that_begin_small_hide_nothing():
     code = """
 import torch

@@ -200,8 +200,10 @@ class Watch(TorchDispatchMode):
         of distances between places.
         """
         outer = set()  # the products, of both shapes
-        # S distances, or 2 S - 1 in both directions; one more with the padding that shifts them
-        of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
+        # S distances, or 2 S - 1 or 2 S in both directions; one more with the padding that shifts
+        # them
+        both = 2 * self.length
+        of_distances = {self.length + 1, both - 1, both, both + 1}
         for shape in (before, after):
             # with no axis, or two, of this length, none is known to be that of the keys
             if shape.count(self.length) != 1 or of_distances & {*shape}:

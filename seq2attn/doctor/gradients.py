@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -24,8 +24,8 @@ HEADS = (1, 2, 4, 8)  # by which the rows of a projection may be split first
 FEWEST = 3  # rows of a part of a head
 CUT = r"(?i)gradient[^.]* (cut|stopped|blocked|detached)|\bdetach|straight.through|stop.?grad"
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
-SET_UP = {"forward", "init", "reset", "initialize", "initialise"}
-"""words of methods that a call of the module, or its constructor, comes to"""
+SET_UP = {"init", "reset", "initialize", "initialise"}
+"""words of methods that set a module up"""
 MASKS = ROLES["mask"] | CACHES | {"bias"}
 """words of arguments that may be left out while all layers are used"""
 
@@ -113,11 +113,11 @@ def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters, and all parts of the weights of layers (see `_silent`). At
     most three that they do not reach are named.
 
-    Nothing is said where layers may rightly stay unused: if the keys are an image, perhaps of one
-    row; if an argument that is not a mask is left out; or if keys are given that are projected
-    already. Nor is a parameter that the call does not use, if most get no gradient.
+    Nothing is said where layers may rightly stay unused: if an argument that is not a mask is left
+    out; or if keys are given that are projected already. Nor is a parameter that the call does not
+    use, if most get no gradient; nor, of an image, perhaps of one row, one that `forward` names.
     """
-    if subject.is_image or not _is_all_given(subject.call):
+    if not _is_all_given(subject.call):
         return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     usual = _gradients(subject, subject.inputs.unpadded, named)
@@ -131,13 +131,14 @@ def parameters(subject: Subject) -> Found:
     # not use are not meant
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
-    dead = [name for name in dead if not _is_of_another_method(subject.module, name)]
+    methods = SET_UP if subject.is_image else SET_UP | {"forward"}
+    dead = [name for name in dead if not _is_named(subject.module, name, but_for=methods)]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     # for `_silent`: the widths of inputs of layers, and of heads
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}
     widths |= {use.values.size(-1) for use in subject.unmasked.uses}
-    for name, gradient in usual.items():
+    for name, gradient in usual.items() if not subject.is_image else ():
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         of_small = small[name]
         if is_layer and gradient is not None and of_small is not None and gradient.dim() > 1:
@@ -167,16 +168,15 @@ def _is_used(subject: Subject, name: str) -> bool:
         return subject.difference(subject.output(), before) > CLOSE
 
 
-def _is_of_another_method(module: nn.Module, name: str) -> bool:
+def _is_named(module: nn.Module, name: str, but_for: set[str]) -> bool:
     """Return whether a parameter, or a part that holds it, is named in a method of a module other
-    than `forward` and those that set it up: a network may have several that are called.
+    than those with one of these words in their names: a network may have several that are called.
     """
     for attribute in name.split("."):
-        owner = type(module)
-        for method, function in vars(owner).items():
+        own = [owner for owner in type(module).__mro__ if not owner.__module__.startswith("torch.")]
+        for method, function in chain(*(vars(owner).items() for owner in own)):
             names = getattr(getattr(function, "__code__", None), "co_names", ())
-            is_own = not owner.__module__.startswith("torch.") and not words(method) & SET_UP
-            if is_own and attribute in names:
+            if attribute in names and not words(method) & but_for:
                 return True
         module = dict(module.named_children()).get(attribute, module)
     return False

@@ -20,7 +20,7 @@ from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
 from seq2attn.doctor.words import OF_LENGTHS, words
 from seq2attn.findings.engine import Found
 
-MORE = 3  # columns of padding that are added
+MORE = 2  # columns of padding that are added, to a length that no head is wide
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 LEFT = r"(?i)\bleft\W+pad|\b(on|at|to|from) the left"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"

@@ -169,11 +169,9 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_padding, by = means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        # the caller of a layer of `transformers` has turned this mask into 0 and -inf; and what a
-        # docstring says of 0 may be meant of a mask that is added
-        is_usual = by == "its name" and call.mask == "attention_mask"
-        is_number = quoted.startswith("0") and is_padding  # it says that 0 stands for tokens
-        is_told = is_padding is not None and not is_number and not is_usual
+        # a docstring that says that 0 stands for tokens may mean a mask that is added
+        is_number = quoted.startswith("0") and is_padding
+        is_told = is_padding is not None and not is_number
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and call.form not in OF_LENGTHS:
         yield "mask-inverted", about

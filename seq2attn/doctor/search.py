@@ -163,8 +163,8 @@ def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     """
     subject = with_mask(subject, meaning)
     doubts = subject.doubts
-    most = 0 if "torch.where" in subject.call.form else DOUBTS["padding-mixed"]
-    if meaning.is_guess and doubts > most:
+    hides_weight = subject.unmasked.weights and "torch.where" not in subject.call.form
+    if meaning.is_guess and doubts > (DOUBTS["padding-mixed"] if hides_weight else 0):
         return None
     # nothing else can be the mask, and it took a form: what is wrong is a fault of the attention,
     # no reason to doubt this call
