@@ -530,9 +530,9 @@ SHOWING = CROSS.replace(
     "return self.out(output), weights",
     "shown = weights\n        return self.out(output), shown",
 )
-HUGGING = SELF.replace("mask=None", "attention_mask=None").replace(
+HUGGING = SELF.replace("mask=None", "valid_mask=None").replace(
     "mask is not None:\n            closed = closed | (mask",
-    "attention_mask is not None:\n            closed = closed | (attention_mask",
+    "valid_mask is not None:\n            closed = closed | (valid_mask",
 )
 FLAGGED = STEPS.replace("past=None", "past=None, use_cache=False").replace(
     "@ v, (k, v)", "@ v, (k, v) if use_cache else None"
@@ -641,7 +641,7 @@ mask-inverted || ONE || ~valid || valid || ~valid
 mask-inverted || IDS || ids == 0 || ids != 0 || ids == 0
 mask-inverted || KEEP || ~keep || keep || ~keep
 mask-inverted || CROSS || key_padding_mask[ || ~key_padding_mask[ || key_padding_mask[
-mask-inverted || HUGGING || attention_mask == 0 || attention_mask == 1 || attention_mask == 0
+mask-inverted || HUGGING || valid_mask == 0 || valid_mask == 1 || valid_mask == 0
 polarity || SELF || mask == 0 || mask == 1 || mask == 0
 mask-ignored || ONE || {FILL} || scores.masked_fill(~valid, -math.inf) || {FILL}
 mask-off-by-one || ONE || ~valid || ~(valid | valid.roll(1, 1)) || ~(valid & valid)

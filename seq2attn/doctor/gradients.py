@@ -127,6 +127,12 @@ def parameters(subject: Subject) -> Found:
         in_training = _gradients(subject, subject.inputs.unpadded, named)
     # (a gradient of 0 reaches a parameter: a layer may be given zeros, such as a first state)
     dead = [name for name in named if usual[name] is None and in_training[name] is None]
+    # what is not returned by default may yet be asked for, as by `return_weights=True`
+    flags = {name: "True" for name, one in subject.arguments.items() if one.default is False}
+    with contextlib.suppress(Exception):  # flags may exclude each other
+        asked = subject.called(expressions={**subject.call.expressions, **flags})
+        of_all = _gradients(asked, subject.inputs.unpadded, named) if flags and dead else {}
+        dead = [name for name in dead if of_all.get(name) is None]
     # if most are dead, the module holds more than the attention, and parameters that the call does
     # not use are not meant
     if len(dead) > len(named) / 2:

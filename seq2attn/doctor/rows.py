@@ -182,7 +182,7 @@ def queries(subject: Subject) -> Found:
 
 def _mixed(subject: Subject, query: Tensor) -> Found:
     """Yield a finding if a row follows another row's query, or how many queries there are: of
-    queries that compete for keys, if they are named after slots, or else of mixed ones.
+    queries that compete for keys, or else of mixed ones.
 
     query (B, L, Dq): that of the subject's inputs. Each row may follow all queries up to its own,
     as where positions move forward, step by step.
@@ -194,8 +194,7 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
         reach = reach.triu()
     most = float((reach - reach.diag().diag()).max())
     if most > CLOSE:
-        has_slots = "slot" in subject.docs.lower()
-        yield ("queries-compete",) if has_slots else ("queries-mixed", most)
+        yield ("queries-compete",) if _compete(subject, query.size(1)) else ("queries-mixed", most)
     # not if some keys are hidden from a row: a causal mask or a window may be counted from the last
     # query, and rightly moves with it
     elif subject.seen.all():
@@ -206,6 +205,17 @@ def _mixed(subject: Subject, query: Tensor) -> Found:
             by = subject.difference(output(fewer), output()[:, :-1])
             if by > CLOSE:
                 yield "queries-mixed", by
+
+
+def _compete(subject: Subject, queries: int) -> bool:
+    """Return whether queries are named after slots, or a softmax ran over them: that weights sum to
+    1 over the keys, too, has been examined before.
+    """
+    for _, made in subject.unmasked.watch.softmaxes:
+        axes = [axis for axis in range(made.dim()) if made.size(axis) == queries]
+        if any(gap(made.sum(axis), 1) < CLOSE for axis in axes):
+            return True
+    return "slot" in subject.docs.lower()
 
 
 def _of_query(subject: Subject, inputs: Inputs) -> float:
