@@ -99,6 +99,7 @@ def _encodings(subject: Subject) -> frozenset[str]:
     - in the names of parameters, and the names and classes of parts: all of them;
     - in the code of the attention's function, and the name of its class: those for rotary encodings
       and for biases such as ALiBi's (ROTARY, NEARER), as "position" may mean any position there;
+      but not those of an argument that is left out, or of an attribute that is None or False;
     - in the names of buffers, and in what `docs_of` returns, which is the attention's name with the
       first lines of its docstrings: those for such biases alone (NEARER).
     """
@@ -109,9 +110,13 @@ def _encodings(subject: Subject) -> frozenset[str]:
     for name, part in module.named_modules():
         names += [name, type(part).__name__] if name else []  # "": the module itself
     used = re.findall(r"\w+", source_of(subject.call.attention))
+    arguments, given = subject.arguments.items(), subject.call.expressions
+    unset = [name for name, one in arguments if not one.default and name not in given]
+    unset += [name for name, value in vars(module).items() if value is None or value is False]
     # a position-wise layer encodes no positions
     held = words(*(name for name in names if "wise" not in name.lower()))
-    by_distance = (held | words(type(module).__name__, *used)) & (ROTARY | NEARER)
+    in_code = words(type(module).__name__, *used) - words(*unset)
+    by_distance = (held | in_code) & (ROTARY | NEARER)
     return held & ENCODED | by_distance | words(*told) & NEARER
 
 

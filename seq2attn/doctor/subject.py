@@ -266,11 +266,14 @@ class Subject:
     def weight_on_padding(self, result: Result) -> Tensor:
         """Return (B, S) the largest weight that any head and any row of a token gives to each key
         that is padding; 0 for other keys. All are 0 if the call sorted queries or rows of the
-        batch: then weights stand elsewhere than the padding of their rows.
+        batch, or where a row has weights for keys that it does not see, as of windows: then weights
+        stand elsewhere than the padding of their rows.
         """
         valid = self.inputs.valid
         most = torch.zeros(valid.shape)
-        for weights in () if result.watch.is_sorted else result.weights:
+        is_seen = self.seen | self.own_place[0] | (not self.seen.any())  # (L, S)
+        are_elsewhere = [(one.amax((0, 1)) * ~is_seen).any() for one in self.unmasked.weights]
+        for weights in () if result.watch.is_sorted or any(are_elsewhere) else result.weights:
             most = torch.maximum(most, weights.amax((1, 2)).masked_fill(valid, 0))
         return most
 
