@@ -52,8 +52,10 @@ def padding(subject: Subject) -> Found:
         yield "not-finite", "with a mask"
         return
     masked, is_valid = subject.masked, subject.inputs.valid[:, None]  # (B, 1, S)
-    # (B, L, S): how much a row of a token changes with each key but the one in its own place
+    # (B, L, S): how much a row of a token changes with each key but the one in its own place; a row
+    # that sees padding alone, as in a window, is another rule's
     reach = subject.reach(subject.inputs, "keys").masked_fill(subject.own_place, 0)
+    reach = reach * subject.sees_token
     by_padding = float(reach.masked_fill(is_valid, 0).max())
     # in the last row of the batch, which has padding: in a row without, an inverted mask hides all
     # keys, and a softmax may then give all of them the same weight, so that they are seen after all

@@ -263,6 +263,12 @@ class Subject:
         output = self.run(self.inputs.unpadded, change=add).output
         return self.differences(output, self.unmasked.output)
 
+    @property
+    def sees_token(self) -> Tensor:
+        """(B, L, 1) whether a row sees a valid key; True for all if none sees any key"""
+        sees = (self.seen & self.inputs.valid[:, None]).any(-1, keepdim=True)
+        return sees | (not self.seen.any())
+
     def weight_on_padding(self, result: Result) -> Tensor:
         """Return (B, S) the largest weight that any head and any row of a token gives to each key
         that is padding; 0 for other keys. All are 0 if the call sorted queries or rows of the
@@ -274,7 +280,8 @@ class Subject:
         is_seen = self.seen | self.own_place[0] | (not self.seen.any())  # (L, S)
         are_elsewhere = [(one.amax((0, 1)) * ~is_seen).any() for one in self.unmasked.weights]
         for weights in () if result.watch.is_sorted or any(are_elsewhere) else result.weights:
-            most = torch.maximum(most, weights.amax((1, 2)).masked_fill(valid, 0))
+            of_rows = weights * self.sees_token[:, None, : weights.size(2)]
+            most = torch.maximum(most, of_rows.amax((1, 2)).masked_fill(valid, 0))
         return most
 
     # ---- comparisons ----
