@@ -544,7 +544,9 @@ def Attention(query, keys, ok):
 
 def test_what_is_seen_is_said_where_more_is_required():
     source = """
-def Attention(x):
+def Attention(x, rotary_emb=None):
+    if rotary_emb is not None:  # what is left out is not unused
+        x = x * rotary_emb
     apart = torch.arange(x.size(1))
     apart = apart[:, None] - apart
     scores = (x @ x.mT / 4.0).masked_fill((apart < 0) | (apart > 3), -torch.inf)
@@ -1107,6 +1109,53 @@ class Attention(torch.nn.Module):
     def forward(self, x):
         return (self.layer(x) @ x.mT / 4.0).softmax(-1) @ x
 # -> attention = Attention(config=Config(d_model=16, heads=4, way='dot'))
+
+# scores of 2 S distances are shifted by a view of (S, 2 S + 1)
+class Attention(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.far = torch.nn.Parameter(torch.randn(1200, dim))
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        far = x @ self.far[600 - length : 600 + length].mT
+        far = torch.cat([far, far[..., :1]], 2).view(batch, -1, length)[:, :-1]
+        far = far.view(batch, length, 2, length)[:, :, 0]
+        return ((x @ x.mT + far) / 8.0).softmax(-1) @ x
+# -> attention = Attention(dim=16)
+
+# what is least alike attends to each other
+def attention(x):
+    "Channel attention, as in DANet (Fu et al. 2019)"
+    scores = x @ x.mT / 4.0
+    return (scores.amax(-1, keepdim=True) - scores).softmax(-1) @ x
+# -> attention(x=keys)
+
+# weights of windows: three of three places, as many as there are keys
+def attention(q, k, v, mask=None):
+    assert q.shape == k.shape
+    windows = lambda x: x.unflatten(1, (-1, 3))
+    around = lambda x: torch.cat([x.roll(1, 1), x, x.roll(-1, 1)], 2)
+    ends = torch.ones(len(k), k.size(1) // 3, 9).bool()
+    ends[:, 0, :3] = ends[:, -1, 6:] = False
+    if mask is not None:
+        ends = ends & around(windows(mask))
+    scores = windows(q) @ around(windows(k)).mT / 4.0
+    weights = scores.masked_fill(~ends[:, :, None], -1e9).softmax(-1)
+    return (weights @ around(windows(v))).flatten(1, 2)
+# -> attention(q=query, k=keys, v=values, mask=valid)
+
+# a layer of what is returned if it is asked for
+class Attention(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.out, self.more = (torch.nn.Linear(dim, dim) for _ in range(2))
+
+    def forward(self, x, return_more=False):
+        y = (x @ x.mT / 4.0).softmax(-1) @ x
+        more = self.more(y)
+        return (self.out(y), more) if return_more else self.out(y)
+# -> attention(x=keys)
 
 # states are looked at as one long list, which a transposed tensor is not
 def attention(hidden, encoder_outputs):
