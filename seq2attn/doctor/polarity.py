@@ -28,7 +28,7 @@ DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-in
 least doubts was meant"""
 LEAKS = 1.0  # doubts of a form with any other finding
 LEFT_OUT = 5.0  # doubts of a call without a mask, although an argument may be one
-LEFT = "padding is meant to be on the left"
+ON_LEFT = "padding is meant to be on the left"
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
@@ -59,7 +59,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
     left = replace(best, inputs=best.inputs._replace(valid=best.inputs.valid.flip(1)))
     # the last place is read, which is a token's if padding is on the left
     if best.doubts and not subject.has_own_places and not listed(padding(left)):
-        return replace(subject, call_findings=[not_examined(mask, LEFT)])
+        return replace(subject, call_findings=[not_examined(mask, ON_LEFT)])
     return replace(best, call_findings=list(_meaning(best.call, holds=not best.doubts)))
 
 
@@ -75,7 +75,7 @@ def _with_mask_of_ids(subject: Subject) -> Subject:
         if not _heeds_ids(masked):
             return subject
         if listed(padding_amount(masked)) and _is_padded_left(masked):
-            why = LEFT
+            why = ON_LEFT
     except Exception as error:
         why = error_text(error)
     if why:
