@@ -46,6 +46,20 @@ class Attention(nn.Module):
         return self.out(output), weights
 """
 """several queries, four heads"""
+PICTURE = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Conv2d(channels, channels, 1) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (layer(x).flatten(2) for layer in (self.q, self.k, self.v))
+        weights = torch.softmax(q.mT @ k / q.size(1) ** 0.5, dim=2)
+        return x + (v @ weights.mT).view(x.shape)
+"""
 SELF = """\
 import math, torch
 from torch import nn
@@ -1044,6 +1058,18 @@ places-mixed GROUPED
 - k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)
 + k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))
 ~ k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))
+
+sides-mixed PICTURE
+- (layer(x).flatten
++ (layer(x).mT.flatten
+~ (layer(x).mT.contiguous().mT.flatten
+
+sides-mixed PICTURE
+- return x + (v @ weights.mT).view(x.shape)
++ return x + (v @ weights.mT).reshape(len(x), -1, x.size(3), x.size(2)).mT
+~ x = x + (v @ weights.mT).view(x.shape)
+~         x = x @ torch.softmax(x.mT @ x, dim=2)
+~         return torch.softmax(x @ x.mT, dim=3) @ x
 
 unfinished ONE
 - {SCORE}

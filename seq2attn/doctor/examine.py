@@ -57,6 +57,7 @@ RULES: tuple[engine.Rule, ...] = (
     weights.chosen,
     weights.residual,
     numbers.twice,
+    positions.sides,
     positions.selected,
     masks.padding,
     weights.returned,

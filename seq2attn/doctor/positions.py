@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of, source_of
-from seq2attn.doctor.subject import CLOSE, Subject
+from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
@@ -30,7 +31,10 @@ COUNTED = {
 """what docstrings say of the places of a window, and (a, b) if a window of size n has a n + b"""
 IN_ORDER = (nn.RNNBase, nn.Conv1d, nn.Conv2d)
 """layers that join places next to each other"""
-FEW = 3  # places of a window
+FEW = 3  # places of a window, or of a side of an image
+MANY = 7  # of its other side
+IMAGE = r"keys(|\.mT)(?:\[:, (?:None|:, None)\]|\.unflatten\(\d, \(\d+, \d+\)\))"
+"""an expression of an image"""
 FAR = 0.02  # by which scores of equal tokens may differ, as a share of the largest
 
 
@@ -90,6 +94,42 @@ def moved(subject: Subject) -> Found:
     """Where the order of keys matters, it is not because heads were split across places."""
     if subject.depends_on_order and subject.unmasked.watch.is_moved:
         yield "places-mixed"
+
+
+def sides(subject: Subject) -> Found:
+    """In self-attention over an image, the rows or columns of the output change their order as
+    those of the image do, unless their order matters even in an image of a single row or column.
+    Otherwise `sides-mixed` is yielded.
+    """
+    if subject.is_image and subject.has_own_places:
+        with contextlib.suppress(Exception):  # it may need images of other sides
+            flat = all(_follows(subject, *pair) for pair in ((1, MANY), (MANY, 1)))
+            if flat and not _follows(subject, FEW, MANY):
+                yield "sides-mixed", FEW, MANY
+
+
+def _follows(subject: Subject, height: int, width: int) -> bool:
+    """Return whether the output moves with an image of these sides, if the last row becomes the
+    first, and the last column, too.
+    """
+
+    def as_image(found: re.Match[str]) -> str:
+        """Return the expression of such an image in place of another one."""
+        return f"keys{found[1]}.unflatten({2 if found[1] else 1}, ({height}, {width}))"
+
+    def turned(tensor: Tensor) -> Tensor:
+        """Return a tensor (B, places, D) with its places moved."""
+        return tensor.unflatten(1, (height, width)).roll((1, 1), (1, 2)).flatten(1, 2)
+
+    texts = subject.call.expressions.items()
+    texts = {name: re.sub(IMAGE, as_image, text) for name, text in texts}
+    called = subject.called(expressions=texts)
+    inputs = subject.draw(length=height * width).unpadded
+    outputs = [
+        settle(called.results(one)[subject.output_indices[0]], B, height, width).flatten(1, 2)
+        for one in (inputs, inputs.each(turned)._replace(valid=inputs.valid))
+    ]
+    return gap(turned(outputs[0]), outputs[1]) < CLOSE * float(outputs[0].abs().max())
 
 
 def _encodings(subject: Subject) -> frozenset[str]:
