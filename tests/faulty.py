@@ -702,6 +702,7 @@ scaled-late || CROSS || {LAST} || {LAST} / {SCALE} || {LAST}
 half || ONE || -math.inf || -1e9 || -1e4
 gradient || ONE || query.unsqueeze(2) || query.detach().unsqueeze(2) || query.unsqueeze(2)
 gradient || ONE || @ values || @ values.detach() || @ values
+gradient || CROSS || self.q(query) || self.q(query.detach()) || self.q(query)
 gradient || ONE || {SOFT} || {EXP}.div_({SUM}) || self.dropout({EXP}).div_({SUM})
 gradient || CUT || are cut || are needed || are cut
 dead-parameter || JOINT || weights @ v || weights @ k || weights @ v.relu()
