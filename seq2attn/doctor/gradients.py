@@ -117,7 +117,8 @@ def parameters(subject: Subject) -> Found:
 
     Nothing is said where layers may rightly stay unused: if an argument that is not a mask is left
     out; or if keys are given that are projected already. Nor is a parameter that the call does not
-    use, if most get no gradient; nor, of an image, perhaps of one row, one that `forward` names.
+    use, if most get no gradient; or if other methods name it, or, of an image, perhaps of one row,
+    `forward`.
     """
     if not _is_all_given(subject.call):
         return
@@ -140,7 +141,11 @@ def parameters(subject: Subject) -> Found:
     if len(dead) > len(named) / 2:
         dead = [name for name in dead if _is_used(subject, name)]
     methods = SET_UP if subject.is_image else SET_UP | {"forward"}
-    dead = [name for name in dead if not _is_named(subject.module, name, but_for=methods)]
+    dead = [
+        name
+        for name in dead
+        if not _is_named(subject.module, name, but_for=methods) or _is_used(subject, name)
+    ]
     # large inputs may saturate, so that rows of a weight get a gradient from small ones alone
     small = _gradients(subject, subject.draw_small().unpadded, named)
     # for `_silent`: the widths of inputs of layers, and of heads
