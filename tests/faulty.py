@@ -1230,7 +1230,7 @@ CASES = [
         {"require": ["window=3"]},
     ),
     Case(
-        "unmet",
+        "returns",
         CROSS,
         "self.out(output), weights",
         "self.out(output), weights[:, :, None]",

@@ -26,9 +26,9 @@ from seq2attn.findings.engine import CATALOGUE, TEXTS
 from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 WIDTHS = {"widths": (16, 16)}
-UNUSED = "(B, D), (B, S), but these are not the weights that were used"
-HALVED = "(B, D), (B, S), but a row of these weights sums to 0.5, and not to 1"
-ADDED = "(B, D), (B, S), but the context is not the average of the keys"
+UNUSED = "The returned weights are not those that were used"
+HALVED = "A row of the returned weights sums to 0.5, and not to 1"
+ADDED = "The context is not the average of the keys"
 
 
 def examined(code, **options):
@@ -270,8 +270,7 @@ def test_a_number_that_is_right_at_one_width_is_found_at_another():
         ("context + query, weights", ADDED),
     ],
 )
-def test_what_is_returned_may_be_required(monkeypatch, line, said):
-    monkeypatch.setattr(examine, "RULES", (required.required,))
+def test_what_is_returned_may_be_required(line, said):
     source = f"""
 import torch
 def Attention(query, keys, valid):
@@ -281,8 +280,8 @@ def Attention(query, keys, valid):
     return {line}
 """
     report = examined(source, widths=(48, 48), require=["returns=context,weights"])
-    text = f"It returned {said}; required: context (B, D), weights (B, S)."
-    assert [fault.text for fault in report.faults] == [text] * bool(said)
+    assert bool(report.faults) == bool(said)
+    assert said in str(report)
 
 
 @pytest.mark.parametrize("shown, faults", [("weights", []), ("scores.exp()", ["unmet"])])
@@ -340,7 +339,7 @@ def test_a_call_may_be_given():
         return (scores.masked_fill(mask, -1e9).softmax(-1)[:, None] @ keys).squeeze(1)
 
     given = {"call": "attention(query[:, 0], keys, mask=valid)", "require": ["returns=context"]}
-    assert "unmet" in {one.code for one in seq2attn.check_attention(attend, **given).faults}
+    assert "returns" in {one.code for one in seq2attn.check_attention(attend, **given).faults}
     report = seq2attn.check_attention(attend)
     assert not report.faults
     assert "attention(query=query, keys=keys, mask=valid[:, None]" not in report.adapter
@@ -374,7 +373,7 @@ def test_a_call_that_is_given_is_tried_with_padding():
         ("attention(**keys)", "the call of an attention: found 'attention(**keys)'"),
         ("attention(query, keys, valid)", "it takes query, keys; it is given `attention(query"),
         ("attention(query[:, 0], keys)", ", in `attention(query=query[:, 0], keys=keys)`"),
-        ("attention(query, values)", "not written yet, in `attention(query=query, keys=values)`"),
+        ("attention(query, values)", ": not written yet"),
     ],
 )
 def test_a_call_that_is_given_is_refused_where_it_fails(call, said):

@@ -286,6 +286,9 @@ def _asked(texts: Sequence[str]) -> Asked:
         files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
         if Path(path).is_file():  # which may be called as if it were a pattern
             files = [path]
+        others = sorted({one for one in matching if Path(one).is_file()}.difference(files))
+        if others := [one for one in others if "__pycache__" not in one]:
+            say(f"left out, as neither .py nor .ipynb: {', '.join(others)}")
         if not files:
             raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
         for file in files:

@@ -1,6 +1,8 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
@@ -20,6 +22,8 @@ LONG, SHORT = 40, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 Number = Callable[[int], int]
 """makes a number, or what answers as one"""
+Way = tuple[list[str], int, Any, int, dict[str, Any]]
+"""the arguments that are given; what `guess` takes (width, longest, rest); what is not guessed"""
 NONE = type(None)
 SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
@@ -114,7 +118,7 @@ def guess(name: str, width: int, longest: Any, rest: int, number: Number = int) 
         return Anything(width, number)
     for expression, known in GUESSES.items():  # such as "W // H", and words such as `head_dim`
         if words(name) & known:
-            numbers = {"W": width, "H": HEADS, "B": B, "LONG": longest}
+            numbers = {"W": width, "H": HEADS, "B": B, "S": S, "LONG": longest}
             value = eval(expression, {**numbers, "nn": nn, "torch": torch})
             return number(value) if type(value) is int else value
     return number(rest)
@@ -135,6 +139,27 @@ def _of_type(kind: Any, make: Callable[[str], Any]) -> Any:
     return dataclass(**guessed)
 
 
+def _chosen(cls: Any, names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield for each string with which the code of a class compares one of these arguments of its
+    constructor the argument with this string, such as {"score": "dot"}.
+    """
+    try:
+        parsed = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):  # there is no source
+        return
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.Compare):
+            name = ast.unparse(node.left).removeprefix("self.")
+            for one in ast.walk(node.comparators[0]):
+                if name in names and isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    yield {name: one.value}
+
+
+def _shown(value: Any) -> str:
+    """Return the code of a value that was guessed: tensors are all ones."""
+    return f"torch.ones{tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+
+
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str, bool]]:
     """Yield instances of a class, each with the line of code that makes it, and with whether its
     constructor was given numbers: of each of several ways to call the constructor, if that works.
@@ -146,7 +171,9 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         with `width` where a name tells nothing. The next ones are for sources of exactly the length
         that the doctor draws, with a small number where a name tells nothing: as a sequence, as an
         image whose sides are a pair, and as one whose side is a number. Then sides of an image that
-        have a default are given as well, or widths; and in the end, all widths are EVEN.
+        have a default are given as well, or widths; and then all widths are EVEN. If none of these
+        works, strings are tried that the code compares an argument with, sizes of heads that have a
+        default, and the opposite of each True or False.
     width: of query and keys, for which an instance is made.
     """
     problems: list[str] = []
@@ -165,24 +192,33 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
     if sides == ["width"]:  # without a height, it is that of a model
         sides = []
-    ways = [  # the names that are given, and what `guess` takes: width, longest, rest
-        (needed, width, LONG, width),
-        (needed, width, SHORT, HEADS),
-        (needed, width, SQUARE, HEADS),
-        (needed, width, SQUARE[0], HEADS),
-        *([(needed + sides, width, SIDE, HEADS)] if sides else []),
-        (needed + widths, width, LONG, width),
-        (needed + widths, EVEN, LONG, EVEN),
+    ways: list[Way] = [
+        (needed, width, LONG, width, {}),
+        (needed, width, SHORT, HEADS, {}),
+        (needed, width, SQUARE, HEADS, {}),
+        (needed, width, SQUARE[0], HEADS, {}),
+        *([(needed + sides, width, SIDE, HEADS, {})] if sides else []),
+        (needed + widths, width, LONG, width, {}),
+        (needed + widths, EVEN, LONG, EVEN, {}),
+    ]
+    of_heads = [name for name in numbers if words(name) & GUESSES["H"] | GUESSES["W // H"]]
+    flags = {name: not one.default for name, one in defaults if type(one.default) is bool}
+    # if none of these works
+    last: list[Way] = [
+        *((needed, width, LONG, width, chosen) for chosen in _chosen(cls, needed)),
+        (needed + widths + of_heads, width, LONG, width, {}),
+        *((needed, width, LONG, width, {name: value}) for name, value in flags.items()),
     ]
     is_made = False
     kinds: tuple[Number, ...] = int, anything
     types = {name: one.annotation for name, one in inspect.signature(cls).parameters.items()}
-    for number, (names, wide, longest, rest) in product(kinds, ways):
-        if number is anything and is_made:
+    for number, way in [*product(kinds[:1], ways + last), *product(kinds[1:], ways)]:
+        if is_made and (number is anything or way in last):
             return
+        names, wide, longest, rest, told = way
         make = partial(guess, width=wide, longest=longest, rest=rest, number=number)
         given = {name: _of_type(types[name], make) or make(name) for name in names}
-        given |= {name: longest for name in given if name in sides}
+        given |= {name: longest for name in given if name in sides} | told
         if (number, str(given)) in tried:  # another way guessed the same
             continue
         tried.append((number, str(given)))
@@ -192,7 +228,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
             problems.append(error_text(error))
             continue
         is_made = True
-        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
+        shown = [*map(repr, sizes), *(f"{name}={_shown(value)}" for name, value in given.items())]
         yield instance, f"attention = {cls.__name__}({', '.join(shown)})", number is int
     if not is_made:
         raise Seq2AttnError(

@@ -44,6 +44,7 @@ HINT = (
 RULES: tuple[engine.Rule, ...] = (
     rows.in_place,
     masks.told,
+    required.returns,
     rows.not_finite,
     rows.state,
     weights.sums,

@@ -306,15 +306,16 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
 
     For lengths, these are lengths alone. For a mask, they are each template with True as the mask's
     name says, and then with the opposite; then those of 0 and -inf, to be added to scores; then
-    lengths.
+    lengths, or these first, if only the documented shape says that it is lengths.
     """
-    if meaning.mask in meaning.roles["lengths"]:
+    is_of_lengths = meaning.mask in meaning.roles["lengths"]
+    if is_of_lengths and role_of(meaning.mask) != "mask":
         return [*WORDS["of_lengths"]]
     forms = _both_ways(meaning.mask, WORDS["of_mask"], meaning)
     for form in WORDS["of_mask"]:
         if form.startswith("NO"):  # not "(NOvalid).to(keys)": -inf and 0 are numbers already
             forms.append(filled(form.replace("NOvalid", WORDS["added"]), meaning))
-    return forms + WORDS["of_lengths"]
+    return WORDS["of_lengths"] + forms if is_of_lengths else forms + WORDS["of_lengths"]
 
 
 def _both_ways(name: str, forms: Sequence[str], meaning: Meaning) -> list[str]:

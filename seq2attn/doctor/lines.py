@@ -15,6 +15,7 @@ FORMS = {
     "random": (r"dropout_p=([\w.]+)(?=[,)])", r"dropout_p=\1 if self.training else 0.0"),
     # heads of a row follow each other where they are joined with the rows, as in (B * H, L, S)
     "batch": (r"(\w*mask\b.*)\.repeat\(([\w.]+), 1, 1\)", r"\1.repeat_interleave(\2, dim=0)"),
+    "axis": (r"([sS]oftmax\((?:.*, ?)?(?:dim=|axis=)?)(?:[012]|-2)\)", r"\1-1)"),
     **dict.fromkeys(("one-row", "length"), SQUEEZE),
     "underflow": FILL,
     # a fill below 0 is no cause, unless it is a slip such as -1e-9
@@ -33,15 +34,22 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
     """
     if code not in FORMS:
         return
+    takes = inspect.signature(getattr(attention, "forward", attention)).parameters
     lines, start = _read(inspect.getsourcelines, attention)
     for number, line in enumerate(lines, start):
         written = line.strip()
         found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
+        # True in an argument `valid` is a token, and padding is what has to be filled
+        better = re.sub(r"(masked_fill_?\()valid\b", r"\1~valid", better)
+        filled = re.search(r"(\w+)\.masked_fill", written)
+        advice = f"write {better}"
+        if filled and filled[1] in takes:
+            advice = f"mask the scores, not {filled[1]}"
         # unequal brackets: what was found ends with an argument of an inner call, such as the 1 of
         # `masked_fill(mask.view(B, 1), -1e9)`, and not with the fill
         if better != written and found and found[0].count("(") == found[0].count(")"):
-            yield f"line {number}: write {better}; there is {written}"
+            yield f"line {number}: {advice}; there is {written}"
 
 
 def file_of(attention: Any) -> str:

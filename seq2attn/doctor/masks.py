@@ -8,16 +8,22 @@ batch, H heads, L rows or queries, S keys. Differences are shares of the largest
 CLOSE is what rounding may make of equal results, TINY is less.
 """
 
+import inspect
 import re
+import sys
+from dis import Bytecode
 from itertools import combinations
+from types import FrameType
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2attn.doctor.call import function_of
 from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
-from seq2attn.doctor.words import OF_LENGTHS, words
+from seq2attn.doctor.words import OF_LENGTHS, required, words
 from seq2attn.findings.engine import Found
 
 MORE = 2  # columns of padding that are added, to a length that no head is wide
@@ -65,7 +71,8 @@ def padding(subject: Subject) -> Found:
     other = subject.output(subject.inputs.changed_at(subject.inputs.valid, "keys"))
     follows = subject.difference(other, masked.output)
     if subject.difference(masked.all_rows, subject.unmasked.output) < TINY:
-        yield "mask-ignored"
+        about = {"name": subject.call.mask, "by": "no line that names it is run"}
+        yield "mask-ignored" if _is_reached(subject) else ("mask-not-examined", about)
     # padding counts and tokens do not, or all tokens together change nothing
     elif max(by_padding, float(weight.max())) > CLOSE > by_tokens or follows < TINY:
         is_of_ids = subject.call.mask in subject.call.expressions
@@ -77,7 +84,7 @@ def padding(subject: Subject) -> Found:
         yield "padding-leak" if is_wider else "mask-off-by-one", float(weight.max())
     elif by_padding > CLOSE:  # although it has no weight
         # a mask of visited nodes, as in routing, rightly hides them from the weights alone
-        if not re.search(VISITED, subject.docs):
+        if not (re.search(VISITED, subject.docs) or subject.tells_regions):
             yield "padding-mixed", by_padding
     # with the mask, rows see places that they do not see without one; on purpose, if the mask is
     # said to take the place of a causal one, or is that of a prefix
@@ -91,6 +98,34 @@ def padding(subject: Subject) -> Found:
         # (B, L, S) rows of tokens; the output may have fewer rows than there are keys
         may_see = (subject.token_rows(subject.inputs) & is_valid)[:, : masked.output.size(1)]
         yield from _hidden(subject, (reach == 0) & may_see & ~subject.own_place)
+
+
+def _is_reached(subject: Subject) -> bool:
+    """Return whether a call runs a line of the attention's function that names the mask; True, too,
+    if there is no such line, or if no argument is left out for which it may be run.
+    """
+    given = {*subject.call.expressions, subject.call.mask}
+    if given.issuperset(required(function_of(subject.call.attention))):
+        return True
+    code = inspect.unwrap(function_of(subject.call.attention)).__code__
+    named = [one.positions for one in Bytecode(code) if one.argval == subject.call.mask]
+    lines = {one.lineno for one in named if one}
+    run: set[int] = set()
+
+    def trace(frame: FrameType, _event: str, _value: Any) -> Any:
+        """Note the lines of the function that are run."""
+        if frame.f_code is not code:
+            return None
+        run.add(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        subject.results(subject.inputs)
+    finally:
+        sys.settrace(before)
+    return not lines or bool(lines & run)
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
@@ -111,7 +146,7 @@ def padding_amount(subject: Subject) -> Found:
     without a mask, as many tokens at the end. Not examined if padding is meant to be on the left.
     """
     is_left = re.search(LEFT, subject.docs)  # places may be counted from the last one
-    if is_left or not (subject.has_mask or subject.is_causal):
+    if is_left or subject.tells_regions or not (subject.has_mask or subject.is_causal):
         return
     inputs, before = subject.inputs, subject.masked.output
     # the first keys once more: as padding, or later than all that rows see
@@ -221,7 +256,10 @@ def named(subject: Subject) -> Found:
     mask_decides = subject.has_mask and (not is_of_padding or words(mask) & PREFIX)
     if not mask_decides and is_named_causal(subject.call.attention, padding=mask):
         yield "not-causal", "name or docstring says that it is", *extent
-    elif weights and not any(one.triu(1).any() for one in weights):
+    # weights of the row's own place alone are the identity, as large keys may make them
+    elif any(one.tril(-1).any() for one in weights) and not any(
+        one.triu(1).any() for one in weights
+    ):
         yield "not-causal", "weights are", *extent
 
 

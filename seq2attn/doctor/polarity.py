@@ -51,8 +51,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         return replace(subject, call_findings=told, doubts=LEFT_OUT * bool(masks_of(meaning.roles)))
     tried, problems = _tried(subject, meaning)
     if not tried:
-        # it is a fault only if the name tells that it is a mask of padding
-        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        # a fault if the name tells that it is a mask of padding, or if no form can ever work
+        is_fault = words(mask) & MEANT or isinstance(problems[0], NameError)
+        code = "mask-crash" if is_fault else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, call_findings=told, doubts=UNSEEN)
     best = least_doubtful(tried)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.said import docs_of, source_of
-from seq2attn.doctor.subject import CLOSE, Subject, gap
+from seq2attn.doctor.subject import CLOSE, Subject, gap, unchanged
 from seq2attn.doctor.words import POSITIONS, words
 from seq2attn.findings.engine import Found
 
@@ -54,7 +54,12 @@ def positions(subject: Subject) -> Found:
         return
     keys = subject.inputs.keys
     equal = subject.inputs.unpadded._replace(keys=keys[:1, :1].expand_as(keys))  # tokens
-    weights = subject.run(equal).weights
+    with unchanged(subject.module):
+        # numbers that are all alike, as norms begin: others would turn queries and keys once more
+        for parameter in subject.module.parameters():
+            if parameter.dim() == 1:
+                parameter.fill_(parameter.mean())
+        weights = subject.run(equal).weights
     if not names & (ROTARY | NEARER) or len(weights) != 1:
         return  # absolute positions are right, or there are several layers
     # (H, L, S - 1), of the first row of the batch, as all are alike: by how much the next key's
@@ -119,10 +124,10 @@ def _follows(subject: Subject, height: int, width: int) -> bool:
 
     def turned(tensor: Tensor) -> Tensor:
         """Return a tensor (B, places, D) with its places moved."""
-        return tensor.unflatten(1, (height, width)).roll((1, 1), (1, 2)).flatten(1, 2)
+        return tensor.view(len(tensor), height, width, -1).roll((1, 1), (1, 2)).flatten(1, 2)
 
-    texts = subject.call.expressions.items()
-    texts = {name: re.sub(IMAGE, as_image, text) for name, text in texts}
+    given = subject.call.expressions.items()
+    texts = {name: re.sub(IMAGE, as_image, text) for name, text in given}
     called = subject.called(expressions=texts)
     inputs = subject.draw(length=height * width).unpadded
     outputs = [

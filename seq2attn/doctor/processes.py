@@ -8,10 +8,12 @@ be broken, or written to look right.
 """
 
 import contextlib
+import faulthandler
 import json
 import multiprocessing
 import os
 import pkgutil
+import re
 import secrets
 import signal
 import sys
@@ -113,6 +115,7 @@ class _Child:
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.printed = Path(self.folder.name, "printed")
         self.printed.touch()  # `row` reads it from the first, and the process opens what is there
+        Path(self.folder.name, "lines").touch()
         self.token = secrets.token_hex(16)
         self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
         with _without_own_imports():  # the process gets what it needs from the server
@@ -159,12 +162,19 @@ class _Child:
         """
         code = self.process.exitcode
         if seconds >= self.limit:
-            text = f"no result within {self.task['timeout']:g} s: a loop that never ends?"
-            return {"status": "hung", "text": text}
+            text = f"no result within {self.task['timeout']:g} s{self._place()}"
+            return {"status": "hung", "text": f"{text}: a loop that never ends?"}
         if code < 0:  # minus the number of a signal
             return {"status": "killed", "text": f"{signal.Signals(-code).name} ended its process"}
         text = f"its process ended with exit code {code}, without a result, as by os._exit()"
         return {"status": "silent", "text": text}
+
+    def _place(self) -> str:
+        """Return in which line of its file the process was, as it noted before its time was up."""
+        file = Path(self.task["place"].rpartition(":")[0]).absolute()
+        noted = Path(self.folder.name, "lines").read_text(errors="replace")
+        lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', noted)
+        return f", in line {lines[0]}" if lines else ""
 
     def end(self) -> None:
         """End the process, and those that it started."""
@@ -209,6 +219,9 @@ def _work(task: dict[str, Any], folder: str, token: str) -> None:
 
     torch.set_num_threads(1)
     _separate(Path(folder), task["timeout"])
+    # a little before the end, the calls that are running are noted
+    lines = Path(folder, "lines").open("w")  # noqa: SIM115
+    faulthandler.dump_traceback_later(0.9 * task["timeout"], file=lines)
     place, answer = task["place"], dict[str, Any](token=token)
     scores = pkgutil.resolve_name(task["scores"])() if task["scores"] else ()
     own, leave, bound = os.getpid(), os._exit, bind()

@@ -3,13 +3,13 @@ inputs do no harm.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from seq2attn.doctor.call import B
-from seq2attn.doctor.masks import places
+from seq2attn.doctor.masks import padding, places
 from seq2attn.doctor.numbers import overflow
 from seq2attn.doctor.subject import CLOSE, Subject
 from seq2attn.doctor.weights import returned, sums
@@ -38,31 +38,34 @@ def required(subject: Subject) -> Found:
     """Yield each of the user's requirements that does not hold: `causal`; a window such as
     `window=3`, which holds if a row sees that many places, its own being the last; `stable`, which
     holds unless large inputs give NaN or infinity, or take weight from valid keys (`overflow`); or
-    what is returned, such as `returns=context,weights`.
+    returned weights, of which `_wrong` says what is wrong.
     """
     found = listed(places(subject))
     evidence = {code: values for code, *values in found}
     size, _, after = evidence.get("window", [0, 0, 1])  # no window: no requirement of one holds
     holds = {"causal": subject.is_causal, f"window={size}": not after}
+    hides_padding = not listed(padding(subject))  # otherwise weights and large scores suffer, too
     for name in subject.require:
         kind, _, parts = name.partition("=")
-        if kind == "returns":
-            yield from _returns(subject, parts.split(","))
-        elif kind == "stable":
-            if listed(overflow(subject)):
-                yield "unmet", "Large inputs give NaN or infinity, or lose weights", name
-        elif not holds.get(name):
+        if kind == "returns" and "weights" in parts and hides_padding:
+            if wrong := _wrong(subject, parts.split(",").index("weights")):
+                yield "unmet", wrong, name
+        elif kind == "stable" and hides_padding:
+            for one in listed(overflow(subject)):
+                yield "unmet", finding(*one).text.rstrip("."), name
+        elif kind not in ("returns", "stable") and not holds.get(name):
             told = [finding(*one).text for one in found if one[0] != "position"]
             yield "unmet", "".join(told).rstrip(".") or "A row sees all places", name
 
 
-def _returns(subject: Subject, names: Sequence[str]) -> Found:
-    """Yield `unmet` unless exactly these are returned, in this order: the context (B, D) and the
-    weights (B, S) of one query, or (B, L, D) and (B, L, S) of several, where weights may have an
-    axis of heads, (B, H, L, S). Of what is wrong with these, see `_wrong`.
-
-    names: "context", "weights" or both.
+def returns(subject: Subject) -> Found:
+    """Yield `returns` unless exactly what is required is returned, in this order: the context
+    (B, D) and the weights (B, S) of one query, or (B, L, D) and (B, L, S) of several, where weights
+    may have an axis of heads, (B, H, L, S).
     """
+    names = next((one[8:].split(",") for one in subject.require if one.startswith("returns=")), [])
+    if not names:
+        return
     inputs, result = subject.inputs, subject.call(subject.inputs)
     queries, width = subject.queries(inputs), inputs.keys.size(2)
     query_width = width if inputs.query is None else inputs.query.size(2)
@@ -75,13 +78,9 @@ def _returns(subject: Subject, names: Sequence[str]) -> Found:
     # of an attention that takes one row, the call has put the axis of the batch before the others
     shapes = [_shape(one, letters, int(subject.call.by_row)) for one in given]
     without_heads = [re.sub(r"\(B, \w+, (\w+, S\))", r"(B, \1", shape) for shape in shapes]
-    found = f"It returned {', '.join(shapes) or 'nothing'}"
-    if without_heads == forms:
-        wrong = _wrong(subject, names.index("weights")) if "weights" in names else ""
-        if not wrong:
-            return
-        found += f", but {wrong}"
-    yield "unmet", found, ", ".join(map(" ".join, zip(names, forms, strict=True)))
+    if without_heads != forms:
+        needed = ", ".join(map(" ".join, zip(names, forms, strict=True)))
+        yield "returns", ", ".join(shapes) or "nothing", needed
 
 
 def _wrong(subject: Subject, index: int) -> str:
@@ -94,10 +93,10 @@ def _wrong(subject: Subject, index: int) -> str:
         code: evidence for rule in (returned, sums) for code, *evidence in listed(rule(subject))
     }
     if "sums" in found:
-        return f"a row of these weights sums to {found['sums'][0]['totals']}, and not to 1"
+        return f"A row of the returned weights sums to {found['sums'][0]['totals']}, and not to 1"
     is_found = [*subject.weight_indices] == [index] and bool(subject.masked.weights)
     if not is_found or found.keys() & {"other-returned", "logarithms"}:
-        return "these are not the weights that were used"
+        return "The returned weights are not those that were used"
     inputs, result = subject.inputs, subject.masked
     takes_values = any("values" in text for text in subject.call.expressions.values())
     shown = result.returned
@@ -106,7 +105,7 @@ def _wrong(subject: Subject, index: int) -> str:
     average = shown[:, 0] @ (inputs.keys.cos() if takes_values else inputs.keys)  # (B, L, D)
     is_comparable = subject.output_indices and average.shape == result.output.shape
     if is_comparable and subject.difference(average, result.output) > CLOSE:
-        return f"the context is not the average of the {'values' if takes_values else 'keys'}"
+        return f"The context is not the average of the {'values' if takes_values else 'keys'}"
     return ""
 
 

@@ -110,7 +110,7 @@ def called_as(attention: Any, text: str, widths: Sequence[Widths]) -> Subject:
             continue
         found = [("mask-inverted", {"name": call.mask, "by": "its call"})]
         return _untouched(replace(subject, call_findings=found * _is_inverted(subject)))
-    raise Seq2AttnError(_raised(call, problems[0]), hint=_not_written(problems[0]))
+    raise Seq2AttnError(_raised(call, problems[0]))
 
 
 def _written(attention: Any, text: str) -> Call:
@@ -363,14 +363,11 @@ def _lines(call: Call, error: Exception) -> list[int]:
     return [line for frame, line in frames if frame.f_code.co_filename == file]
 
 
-def _not_written(error: Exception) -> str | None:
-    """Return what to do if an attention is not written yet; None if it is."""
-    return "Write it first." if isinstance(error, NotImplementedError) else None
-
-
 def _raised(call: Call, error: Exception) -> str:
     """Return what a call raised, and in which line of the attention's file."""
     lines = [f"line {line}: " for line in _lines(call, error)]
+    if isinstance(error, NotImplementedError):
+        return f"{''.join(lines[-1:])}{str(error) or 'it is not written yet'}"
     return f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
 
 
@@ -388,8 +385,8 @@ def _refusal(call: Call, meaning: Meaning, error: Exception) -> Seq2AttnError:
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         why = _raised(call, error)
-    if hint := _not_written(error):  # another call does not help
-        return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)
+    if isinstance(error, NotImplementedError):  # another call does not help
+        return Seq2AttnError(_raised(call, error))
     # of the likeliest mask, the usual form is shown, as all forms failed that were tried
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     expressions = {**call.expressions, **dict.fromkeys(unknown, "___")}

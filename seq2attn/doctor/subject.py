@@ -128,6 +128,11 @@ class Subject:
         return bool(words(*numbers) & LOCAL)
 
     @property
+    def tells_regions(self) -> bool:
+        """Whether its mask may tell regions of an image apart: it is added, in windows"""
+        return self.is_local and "torch.where" in self.call.form
+
+    @property
     def constant(self) -> dict[int, Tensor]:
         """Parameters and buffers by where they lie in memory. They are kept so that nothing else
         can lie there, once a call replaces a buffer

@@ -8,8 +8,10 @@ order. Differences of outputs are shares of their largest number; `gap` is the l
 two tensors. CLOSE is what rounding may make of equal results, TINY is less.
 """
 
+import contextlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import torch
@@ -72,6 +74,11 @@ def sums(subject: Subject) -> Found:
             ends = low if low == high else f"{low} to {high}"
             yield code, {"totals": ends, "by": by, "low": float(weights.min())}
             return
+    # weights of large keys may be 1 for one key and 0 for others, over whatever axis
+    if uses and all((use.weights.amax(-1) > 1 - EXACT).all() for use in uses):
+        small = replace(subject, inputs=subject.draw_small())
+        if subject.inputs.keys.abs().max() > 1 > small.inputs.keys.abs().max():
+            yield from sums(small)
 
 
 def _is_divided(subject: Subject, totals: Tensor) -> bool:
@@ -109,9 +116,20 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # weights may rightly be below 0 if a layer mixes those of a softmax, or if none is meant, as in
     # recommenders over ids such as NARM (Li et al. 2017)
     may_be_negative = has_softmax or subject.call.embeddings or _needs_no_softmax(subject)
-    if weights.min() < -TINY and spread > EXACT and not may_be_negative:
-        return "negative"
-    return "sums"
+    is_wrong = weights.min() < -TINY and spread > EXACT and not may_be_negative
+    return "negative" if is_wrong and not _are_shares(subject, weights) else "sums"
+
+
+def _are_shares(subject: Subject, weights: Tensor) -> bool:
+    """Return whether weights (B, H, L, S) are divided by the number of keys: half as large if each
+    key is given twice.
+    """
+    twice = subject.inputs.unpadded.each(lambda one: torch.cat([one, one], dim=1))
+    with contextlib.suppress(Exception):  # it may take this number of keys alone
+        halves = subject.run(twice).weights
+        sizes = weights.shape[2:]
+        return any(gap(2 * one[:, :, : sizes[0], : sizes[1]], weights) < CLOSE for one in halves)
+    return False
 
 
 def _needs_no_softmax(subject: Subject) -> bool:

@@ -37,13 +37,14 @@ OF_LENGTHS = {*WORDS["of_lengths"]}
 def required(function: Any) -> dict[str, bool]:
     """Return the names of a function's arguments that have no default, each with True as it must be
     given, and of those whose default is None, with False. Others are left out: those with another
-    default, `*args` and `**kwargs`.
+    default, or None for a text; `*args` and `**kwargs`.
     """
     names = {}
     for name, one in inspect.signature(function).parameters.items():
         is_single = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         is_needed = one.default is one.empty
-        if is_single and (is_needed or one.default is None):
+        is_text = "str" in str(one.annotation)
+        if is_single and (is_needed or (one.default is None and not is_text)):
             names[name] = is_needed
     return names
 
