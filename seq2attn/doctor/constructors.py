@@ -190,7 +190,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     of_axes = [name for name in of_width if words(name) & GUESSES["W"] == {"dim"}]
     widths = [name for name in of_width if numbers[name] not in (0, 1) or name not in of_axes]
     sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
-    if sides == ["width"]:  # without a height, it is that of a model
+    if all(words(name) & OF_SIDES == {"width"} for name in sides):  # of a model, or of heads
         sides = []
     ways: list[Way] = [
         (needed, width, LONG, width, {}),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seq2attn.doctor.call import Call, Inputs, function_of
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.subject import CLOSE, TINY, Result, Subject, unchanged
-from seq2attn.doctor.words import CACHES, ROLES, required, words
+from seq2attn.doctor.words import CACHES, POSITIONS, ROLES, required, words
 from seq2attn.findings.engine import Found
 
 STEP = 1e-3  # of finite differences
@@ -167,7 +167,8 @@ def _is_all_given(call: Call) -> bool:
     texts = {**call.expressions, call.mask: call.form}
     for name in required(function_of(call.attention)):
         is_given = texts.get(name, "None") != "None"
-        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
+        may_miss = words(name) & MASKS and not words(name) & POSITIONS["encoded"]
+        if not (is_given or may_miss) or words(name) & ROLES["again"]:
             return False
     return True
 

@@ -57,12 +57,14 @@ def load_attention(place: str) -> Any:
     # its other imports may start at any folder of the project; these come last, so that names in
     # them hide no library's
     project = [one for one in file.parents if one.is_relative_to(Path.cwd())]
-    # relative imports may go up to the outermost of these folders. It is made the package MODULE,
+    # relative imports may go up to the outermost of these folders, but for one with a dot in its
+    # name, such as `project-1.0`. It is made the package MODULE,
     # whose name no library has, and the folders below it are packages in that one, even without an
     # `__init__.py`
-    outermost = [top, *project][-1]
+    parts = file.parent.relative_to
+    outermost = [one for one in (top, *project) if "." not in "".join(parts(one).parts)][-1]
     loaded.__path__ = [str(outermost)]
-    loaded.__package__ = ".".join([MODULE, *file.parent.relative_to(outermost).parts])
+    loaded.__package__ = ".".join([MODULE, *parts(outermost).parts])
     sys.path += map(str, (top, file.parent, *project))
     if file.suffix == ".ipynb":
         for code in _cells(file):

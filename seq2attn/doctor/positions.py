@@ -44,10 +44,13 @@ def positions(subject: Subject) -> Found:
     and ALiBi's biases lower the score of a farther key. At most one finding is yielded.
 
     Equal tokens show that: then scores differ by positions only. Nothing is said where positions
-    are an argument, as the call gives all tokens the same.
+    are an argument, as the call gives all tokens the same, or a bias that may hold them.
     """
     names = _encodings(subject)
-    if not subject.has_own_places or not names or words(*subject.call.expressions) & ENCODED:
+    biases = [name for name in subject.arguments if "bias" in words(name)]
+    if not subject.has_own_places or not names:
+        return
+    if words(*subject.call.expressions, *biases) & ENCODED:
         return
     if not subject.depends_on_order:
         yield "positions-unused", ", ".join(sorted(names))
