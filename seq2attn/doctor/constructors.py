@@ -210,10 +210,14 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         *((needed, width, LONG, width, {name: value}) for name, value in flags.items()),
     ]
     is_made = False
-    kinds: tuple[Number, ...] = int, anything
+    tries: list[tuple[Number, Way, bool]] = [
+        *product([int], ways, [False]),
+        *product([int], last, [True]),
+        *product([anything], ways, [True]),
+    ]
     types = {name: one.annotation for name, one in inspect.signature(cls).parameters.items()}
-    for number, way in [*product(kinds[:1], ways + last), *product(kinds[1:], ways)]:
-        if is_made and (number is anything or way in last):
+    for number, way, is_last in tries:
+        if is_made and is_last:
             return
         names, wide, longest, rest, told = way
         make = partial(guess, width=wide, longest=longest, rest=rest, number=number)

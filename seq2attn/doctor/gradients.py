@@ -57,9 +57,9 @@ def gradient(subject: Subject) -> Found:
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
     """Return whether the gradient of an input, whose `name` is "query" or "keys", agrees with
-    finite differences in one random direction of half of the features, at one random place; True,
-    too, if the module does not run in double precision. It is False if an operation in place
-    destroys what the gradient needs, in training mode as well.
+    finite differences in one random direction at one random place; True, too, if the module does
+    not run in double precision. It is False if an operation in place destroys what the gradient
+    needs, in training mode as well.
 
     The fewer places move, the fewer kinks are met, such as those of relu, and STEP is small enough
     to miss most, and large enough for modules that compute in float32 inside.
@@ -74,12 +74,12 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     is_token = inputs.valid if name == "keys" else torch.ones(start.shape[:2])
     places = is_token.nonzero()
     row, place = places[torch.randint(len(places), ())]
-    along[row, place] = torch.randn(start.size(2)) * (torch.rand(start.size(2)) < 0.5)
+    along[row, place] = nn.functional.normalize(torch.randn_like(start[0, 0]), dim=0)
     outputs = subject.output_indices or subject.weight_indices
 
     def total(step: Tensor) -> Tensor:
         """Return the sum of the results, each number times a random factor, with the input moved
-        along the direction by `step`, (), times its length. The factors are the same at each call.
+        along the direction by the distance `step`, (). The factors are the same at each call.
         """
         results = subject.results(inputs._replace(**{name: start + step * along}))
         drawn, sums = torch.Generator().manual_seed(1), []

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import copy
 import inspect
+import re
 import traceback
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -29,7 +30,7 @@ from seq2attn.doctor.polarity import DOUBTS, UNSEEN, not_examined, with_mask
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
-from seq2attn.doctor.words import role_of
+from seq2attn.doctor.words import required, role_of
 from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.findings.engine import listed
 
@@ -226,10 +227,10 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
 
     Raises what the calls raise, and `ValueError` where another reading is likelier: if an argument
     that may be left out, or whose name tells nothing, is read as the query or the keys and changes
-    nothing; if it is called with one row of the batch at a time, with an axis of length 1, or with
-    ids, and no token reaches another one; if a mask adds an axis of rows to a result, as (B, S)
-    does in the place of (L, S); or if places are mixed with heads at a length other than S, which
-    was a guess.
+    nothing; if rows of the batch are mixed, and an axis was added, or moved without any weights; if
+    it is called with one row of the batch at a time, with an axis of length 1, or with ids, and no
+    token reaches another one; if a mask adds an axis of rows to a result, as (B, S) does in the
+    place of (L, S); or if places are mixed with heads at a length other than S, which was a guess.
     """
     if meaning.layouts == "ids":
         subject = subject.called(embeddings=given_ids(subject))
@@ -246,15 +247,23 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     may_be_apart = call.by_row or call.embeddings or subject.has_rows_of_one
     if may_be_apart and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch, or not attended to")
+    # an axis of length 1 may stand where that of the batch belongs; or an axis that was moved, if no
+    # weights are caught
+    texts = " ".join(call.expressions.values())
+    has_axis = re.search(r"(?<!mT)\[(:, )*None\]", texts)
+    is_moved = "transpose(0, 1)" in texts and not subject.unmasked.uses
+    if (has_axis or is_moved) and listed(batch(subject)):
+        raise ValueError("another axis is that of the batch")
     if all(_has_rows_twice(subject, rows) for rows in (B, 2)):  # other axes may be as long as one
         raise ValueError("a mask of another layout has been broadcast")
     if subject.length != S and subject.unmasked.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
+    needed = required(function_of(call.attention))
     for role in ("keys", "query"):
         for name in meaning.roles[role][:1]:
             # it must be given, and its name tells, if only a little where it is attended to
             tell_nothing = [""] if subject.unmasked.uses else ["", "weak"]
-            is_told = meaning.names[name] and role_of(name) not in tell_nothing
+            is_told = needed[name] and role_of(name) not in tell_nothing
             if not is_told and torch.equal(fresh_output(inputs.changed_at(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject
