@@ -247,8 +247,8 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     may_be_apart = call.by_row or call.embeddings or subject.has_rows_of_one
     if may_be_apart and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch, or not attended to")
-    # an axis of length 1 may stand where that of the batch belongs; or an axis that was moved, if no
-    # weights are caught
+    # an axis of length 1 may stand where that of the batch belongs, or if no weights are caught, an
+    # axis that was moved
     texts = " ".join(call.expressions.values())
     has_axis = re.search(r"(?<!mT)\[(:, )*None\]", texts)
     is_moved = "transpose(0, 1)" in texts and not subject.unmasked.uses
