@@ -647,6 +647,7 @@ values-ignored || POOL || * keys) || * keys.abs() ** 0) || * keys.abs() ** 0.9)
 bypass || CROSS || self.out(output) || self.out(output + keys.mean(1, True)) || self.out(output)
 residual || LAYER || x + self.attend || tgt + self.attend || x + self.attend
 no-context || BARE || scores.softmax(1) || scores.softmax(1) || scores.softmax(1)[:, None] @ keys
+mask-crash || SELF || {MASK} || closed = missing | mask || {MASK}
 mask-crash || ONE || ~valid || ~valid[:, None, :, None] || ~valid[:, :]
 mask-not-examined || SELF || {MASK} || closed = closed | mask['padding'] || {MASK}
 mask-is-added || SELF || {MASK} || scores = scores + mask || {MASK}
@@ -1054,6 +1055,102 @@ score-unknown ONE
 - (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
 + (self.project.weight[:1].repeat(len(keys), 1)[:, None] @ (keys * query[:, None]).mT.cos()).sum(1)
 ~ (self.project(keys) @ query.unsqueeze(2)).sum(2) / 4
+
+axis GRAPH
+-     scores = (x @ x.mT / x.size(-1) ** 0.5).masked_fill(~adj, -1e9)
+-     return scores.softmax(-1) @ x
++     return (x @ x.mT).softmax(-1).mT @ x
+~     return (x @ x.mT).softmax(-1) @ x
+
+not-causal GRAPH
+- (x, adj):
+-     "adj: (B, N, N) or (N, N) bool, True for an edge"
+-     scores = (x @ x.mT / x.size(-1) ** 0.5).masked_fill(~adj, -1e9)
+-     return scores.softmax(-1) @ x
++ (x):
++     scores = (x @ x.mT / 48).tril() - 999 * x.new_ones(x.size(1), x.size(1)).triu(1)
++     return scores.softmax(-1) @ (x + x.mean(1, True))
+~ (x):
+~     return (x @ x.mT * 9).softmax(-1) @ (x + x.mean(1, True))
+
+negative GROUPED
+- .softmax(-1)
++ 
+~  / k.size(2)
+
+padding-mixed LOCAL
+- v = self.q(x), self.k(x), self.v(x)
+-         scores = q @ k.mT / math.sqrt(q.size(-1))
+-         place = torch.arange(x.size(1))
+-         apart = place - place[:, None]
+-         closed = ~((apart <= 0) & (-apart <= window))
++ v = self.q(x), self.k(x), self.v(x.roll(1, 1)) + self.v(x)
++         scores = q @ k.mT / math.sqrt(q.size(-1))
++         closed = scores > math.inf
+~ v = self.q(x), self.k(x), self.v(x.roll(1, 1)) + self.v(x)
+~         scores = q @ k.mT / math.sqrt(q.size(-1))
+~         closed = scores > math.inf
+~         if mask is not None: return self.out((scores + mask).softmax(-1) @ v)
+
+positions-absolute ROTARY
+- range(4))
+- 
+-     def forward(self, x, mask=None):
+-         q, k, v = self.q(x), self.k(x), self.v(x)
+-         scores = self.rotary(q)
++ range(4))
++         self.norm = nn.Parameter(torch.zeros(width))
++ 
++     def forward(self, x, mask=None):
++         q, k, v = self.q(x), self.k(x), self.v(x)
++         scores = (self.norm + torch.arange(x.size(2))) * self.rotary(q)
+~ range(4))
+~         self.norm = nn.Parameter(torch.zeros(width))
+~ 
+~     def forward(self, x, mask=None):
+~         q, k, v = self.q(x), self.k(x), self.v(x)
+~         scores = (self.norm * 9 + 1) * self.rotary(q)
+
+positions-unused PLACED
+- x, mask=None):
+-         q, k, v = self.q(x), self.k(x) + self.position.weight[: x.size(1)], self.v(x)
++ x, mask=None):
++         q, k, v = self.q(x), self.k(x), self.v(x)
+~ x, mask=None, position_bias=None):
+~         q, k, v = self.q(x), self.k(x), self.v(x)
+
+dead-parameter CROSS
+- key_padding_mask=None):
++ key_padding_mask=None, bias=None):
++         self.__dict__.update(v=nn.Identity())
+~ key_padding_mask=None, position_bias=None):
+~         self.__dict__.update(v=nn.Identity())
+
+dead-parameter PLACED
+-     def forward(self, x, mask=None):
+-         q, k, v = self.q(x), self.k(x) + self.position.weight[: x.size(1)], self.v(x)
++     def places(self, x):
++         return self.position.weight.data[: x.size(1)]
++     def forward(self, x, mask=None):
++         q, k, v = self.q(x), self.k(x) + self.places(x), self.v(x)
+~     def places(self, x):
+~         return self.position.weight[: x.size(1)]
+~     def forward(self, x, mask=None):
+~         q, k, v = self.q(x), self.k(x) + self.places(x), self.v(x)
+
+mask-ignored ONE
+- valid=None):
+-         scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+-         if valid is not None:
+-             scores = scores.masked_fill(~valid, -math.inf)
++ valid=None, before=None):
++         scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
++         if valid is not None and before is not None:
++             scores = scores.masked_fill(~valid, -math.inf)
+~ valid=None, before=None):
+~         scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+~         if before is not None:
+~             scores = scores.masked_fill(~valid, -math.inf)
 
 places-mixed GROUPED
 - k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)

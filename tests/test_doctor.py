@@ -1196,6 +1196,117 @@ def attention(context, question, context_mask, question_mask):
     scores = (context @ question.mT).masked_fill(~question_mask[:, None], -1e9)
     return scores.softmax(-1) @ question * context_mask[..., None]
 # -> context_mask=torch.ones(len(keys), query.size(-2)).bool(), question_mask=valid
+
+# the constructor asks for one of several strings, for True, or for heads that fit
+class Attention(torch.nn.Module):
+    def __init__(self, dim, atype):
+        super().__init__()
+        if atype == 'none':
+            raise NotImplementedError
+        elif atype in ('dot', 'general'):
+            self.w = torch.nn.Linear(dim, dim)
+        else:
+            raise ValueError(atype)
+
+    def forward(self, query, keys):
+        return (self.w(query) @ keys.mT / 4.0).softmax(-1) @ keys
+# -> Attention(dim=16, atype='dot')
+
+class Attention(torch.nn.Module):
+    def __init__(self, embed_dim, batch_first=False):
+        super().__init__()
+        assert batch_first
+        self.w = torch.nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, query, keys):
+        return (self.w(query) @ keys.mT / 4.0).softmax(-1) @ keys
+# -> Attention(embed_dim=16, batch_first=True)
+
+class Attention(torch.nn.Module):
+    def __init__(self, dim, heads=8, dim_head=64):
+        super().__init__()
+        assert heads * dim_head == dim
+        self.w = torch.nn.Linear(dim, dim)
+
+    def forward(self, query, keys):
+        return (self.w(query) @ keys.mT / 4.0).softmax(-1) @ keys
+# -> Attention(dim=16, dim_head=4, heads=4)
+
+class Attention(torch.nn.Module):
+    def __init__(self, embed_dim, num_heads, head_width):
+        super().__init__()
+        assert embed_dim == num_heads * head_width
+        self.w = torch.nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, query, keys):
+        return (self.w(query) @ keys.mT / 4.0).softmax(-1) @ keys
+# -> Attention(embed_dim=16, num_heads=4, head_width=4)
+
+class Attention(torch.nn.Module):
+    def __init__(self, adj, dim):
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.zeros(adj.shape))
+        self.w = torch.nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return (x @ self.w(x).mT / 4.0 + self.bias).softmax(-1) @ x
+# -> Attention(adj=torch.ones(9, 9), dim=16)
+
+# queries are ids, and keys are vectors
+class Attention(torch.nn.Module):
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocab_size, d_model, padding_idx=pad_id)
+
+    def forward(self, tokens, image_feats):
+        assert tokens.dim() == 2 and image_feats.dim() == 3
+        return (self.embed(tokens) @ image_feats.mT / 4.0).softmax(-1) @ image_feats
+# -> image_feats=keys)
+
+# the batch comes after rows and places
+def attention(x, padding_mask=None):
+    x = layer(x)
+    rows, places, batch, width = x.shape
+    scores = torch.einsum('rinh,rjnh->nij', x, x) / (4.0 * rows ** 0.5)
+    if padding_mask is not None:
+        scores = scores.masked_fill(padding_mask[:, 0, None], -1e9)
+    return torch.einsum('nij,rjnh->rinh', scores.softmax(-1), x)
+# -> attention(x=keys.transpose(0, 1)[None], padding_mask=~valid[:, None])
+
+# as many queries as keys, in heads; an object may be given as mask
+def attention(queries, keys, values, attn_mask):
+    batch, places, heads, width = queries.shape
+    later = torch.ones(places, places).triu(1).bool() if attn_mask is None else attn_mask.mask
+    scores = torch.einsum('blhe,bshe->bhls', queries, keys) / width ** 0.5
+    return torch.einsum('bhls,bshd->blhd', scores.masked_fill(later, -1e9).softmax(-1), values)
+# -> values=values.unflatten(2, (4, -1)), attn_mask=None)
+
+# what is a text, or multiplies heads, is no mask of padding
+def attention(query, keys, values, mask: str | None = None):
+    return (query @ keys.mT / 4.0).softmax(-1) @ values
+# -> attention(query=query, keys=keys, values=values)
+
+def attention(x, head_mask=None):
+    weights = (x @ x.mT / 4.0).softmax(-1)
+    return (weights if head_mask is None else weights * head_mask) @ x
+# -> attention(x=keys)
+
+# one argument is queries and keys
+def attention(qk, v, query_len=None, input_mask=None):
+    scores = qk @ qk.mT / 4.0
+    if input_mask is not None:
+        scores = scores.masked_fill(~input_mask[:, None], -1e9)
+    return scores.softmax(-1) @ v
+# -> attention(qk=keys, v=keys, input_mask=valid)
+
+# a documented shape of lengths, and yet a mask
+def attention(x, mask=None):
+    ":param x: [batch, len, dim]  :param mask: [batch_size,]"
+    scores = x.mean(-1)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    return (scores.softmax(-1)[..., None] * x).sum(1)
+# -> attention(x=keys, mask=valid)
 """  # many forms are tried
 
 

@@ -1,12 +1,11 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from dis import Bytecode
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Self
 
 import torch
@@ -143,16 +142,14 @@ def _chosen(cls: Any, names: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield for each string with which the code of a class compares one of these arguments of its
     constructor the argument with this string, such as {"score": "dot"}.
     """
-    try:
-        parsed = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):  # there is no source
-        return
-    for node in ast.walk(parsed):
-        if isinstance(node, ast.Compare):
-            name = ast.unparse(node.left).removeprefix("self.")
-            for one in ast.walk(node.comparators[0]):
-                if name in names and isinstance(one, ast.Constant) and isinstance(one.value, str):
-                    yield {name: one.value}
+    for function in filter(inspect.isfunction, vars(cls).values()):
+        # the name is loaded, and then what it is compared with, a string or several
+        for one, other in pairwise(Bytecode(function)):
+            if one.argval in names and other.opname == "LOAD_CONST":
+                several = other.argval if isinstance(other.argval, tuple) else [other.argval]
+                for value in several:
+                    if isinstance(value, str):
+                        yield {one.argval: value}
 
 
 def _shown(value: Any) -> str:

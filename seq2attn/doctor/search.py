@@ -247,10 +247,10 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     may_be_apart = call.by_row or call.embeddings or subject.has_rows_of_one
     if may_be_apart and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch, or not attended to")
-    # an axis of length 1 may stand where that of the batch belongs, or if no weights are caught, an
-    # axis that was moved
+    # another axis may stand where that of the batch belongs, or if no weights are caught, one that
+    # was moved
     texts = " ".join(call.expressions.values())
-    has_axis = re.search(r"(?<!mT)\[(:, )*None\]", texts)
+    has_axis = re.search(r"(?<!mT)\[(:, )*None\]|keys\.unflatten\(1,", texts)
     is_moved = "transpose(0, 1)" in texts and not subject.unmasked.uses
     if (has_axis or is_moved) and listed(batch(subject)):
         raise ValueError("another axis is that of the batch")
