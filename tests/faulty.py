@@ -1059,8 +1059,8 @@ score-unknown ONE
 axis GRAPH
 -     scores = (x @ x.mT / x.size(-1) ** 0.5).masked_fill(~adj, -1e9)
 -     return scores.softmax(-1) @ x
-+     return (x @ x.mT).softmax(-1).mT @ x
-~     return (x @ x.mT).softmax(-1) @ x
++     return (x @ x.mT * 9).softmax(-1).mT @ x
+~     return (x @ x.mT * 9).softmax(-1) @ x
 
 not-causal GRAPH
 - (x, adj):
@@ -1071,7 +1071,7 @@ not-causal GRAPH
 +     scores = (x @ x.mT / 48).tril() - 999 * x.new_ones(x.size(1), x.size(1)).triu(1)
 +     return scores.softmax(-1) @ (x + x.mean(1, True))
 ~ (x):
-~     return (x @ x.mT * 9).softmax(-1) @ (x + x.mean(1, True))
+~     return (x @ x.mT * 99).softmax(-1) @ (x + x.mean(1, True))
 
 negative GROUPED
 - .softmax(-1)
