@@ -115,9 +115,10 @@ class Subject:
 
     @property
     def has_rows_of_one(self) -> bool:
-        """Whether keys are given with one more axis: (B, 1, S, D), (B, S, 1, D) or (B, D, 1, S)"""
+        """Whether keys are given with one more axis, such as (B, 1, S, D) or (1, S, B, D)"""
         texts = "".join(self.call.expressions.values())
-        forms = "keys[:, None]", "keys[:, :, None]", "keys.mT[:, :, None]"
+        forms = ["keys[:, None]", "keys[:, :, None]", "keys.mT[:, :, None]"]
+        forms += ["keys.transpose(0, 1)[None]", "keys.transpose(0, 1)[:, None]"]
         return any(form in texts for form in forms)
 
     @property
