@@ -582,6 +582,20 @@ q, k = (x.unflatten(2, (2, -1)).transpose(1, 2).flatten(0, 1) for x in (query, k
 heads = (q @ k.mT).masked_fill(~mask[:, None].repeat(2, 1, 1), -1e4).softmax(-1) @ k
 return heads.unflatten(0, (-1, 2)).transpose(1, 2).flatten(2)
 # -> ~mask[:, None].repeat_interleave(2, dim=0), -1e4)
+
+weights = torch.softmax(query @ keys.mT, dim=1)
+# -> write weights = torch.softmax(query @ keys.mT, dim=-1); there is
+
+hidden = torch.arange(keys.size(1)) >= lengths[:, None]
+keys = keys.masked_fill(hidden[..., None], 0)
+weights = (query @ keys.mT).softmax(-1)
+# -> mask the scores, not keys; there is keys = keys.masked_fill(
+
+valid = torch.arange(keys.size(1)) < lengths[:, None]
+weights = query @ keys.mT
+weights.masked_fill(valid[:, None], -1e4)
+weights = weights.softmax(-1)
+# -> write weights = weights.masked_fill(~valid[:, None], -1e4); there is
 """
 
 

@@ -63,17 +63,17 @@ COSINE = """
 def cosine(query, keys, valid):
     norms = query.norm(dim=1, keepdim=True) * keys.norm(dim=2)
     scores = (keys @ query.unsqueeze(2)).squeeze(2) / norms
-    scores.masked_fill(~valid, -torch.inf)
+    scores.masked_fill(valid, -torch.inf)
     weights = scores.softmax(dim=1)
     return (weights.unsqueeze(1) @ keys).squeeze(1), weights
 """
 
 
 PROJECT = {
-    "decoder/code/models/decoder.py": "from .layers import attend",
-    "decoder/code/models/layers.py": "from ..products import times\nfrom share import softmax\n"
+    "decoder-1.0/code/models/decoder.py": "from .layers import attend",
+    "decoder-1.0/code/models/layers.py": "from ..products import times\nfrom share import softmax\n"
     "def attend(query, keys): return times(softmax(times(query, keys.mT)), keys)",
-    "decoder/code/products.py": "def times(left, right): return left @ right",
+    "decoder-1.0/code/products.py": "def times(left, right): return left @ right",
     "share.py": "def softmax(scores): return scores.softmax(-1)",
     "named/__init__.py": "",
     "named/scores.py": "def dot(query, keys): return query @ keys.mT / 4.0",
@@ -82,7 +82,7 @@ PROJECT = {
 }
 
 
-@pytest.mark.parametrize("file", ["decoder/code/models/decoder.py", "named/named.py"])
+@pytest.mark.parametrize("file", ["decoder-1.0/code/models/decoder.py", "named/named.py"])
 def test_a_file_of_a_project_may_import_its_neighbours(cli, tmp_path, file):
     for name, text in PROJECT.items():
         write(tmp_path / name, text)
@@ -121,7 +121,7 @@ handed-in/carl.py 2 passed passed
 
 def test_a_class_is_graded_in_one_table(cli, tmp_path):
     folder = tmp_path / "handed-in"
-    right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
+    right = RIGHT + COSINE.replace("    scores.masked_fill(", "    scores = scores.masked_fill(~")
     write(folder / "anna.py", right)
     write(folder / "ben" / "ben.py", RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
     cells = [{"cell_type": "markdown", "source": "# me"}]
@@ -140,6 +140,7 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     words = ["check", "--attention", "handed-in:scaled,cosine", "--feedback", "texts", *expect]
     graded = cli("", *words)
     assert (graded.code, graded.out.replace("\t", " ")) == (1, GRADES)
+    assert "left out, as neither .py nor .ipynb: handed-in/note.txt" in graded.err
     texts = tmp_path / "texts"
     written = {f"{path.relative_to(texts)}" for path in texts.rglob("*.txt")}
     assert written == {"anna.py.txt", "ben/ben.py.txt", "carl.ipynb.txt", "carl.py.txt"}
