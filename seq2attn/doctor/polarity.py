@@ -29,6 +29,7 @@ least doubts was meant"""
 LEAKS = 1.0  # doubts of a form with any other finding
 LEFT_OUT = 5.0  # doubts of a call without a mask, although an argument may be one
 ON_LEFT = "padding is meant to be on the left"
+ONES = "valid *", "~valid + valid *"  # for ids of padding that are 1
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
@@ -65,8 +66,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
 
 
 def _with_mask_of_ids(subject: Subject) -> Subject:
-    """Return a subject that is called with ids of padding, which are 0, if it makes a mask of ids.
-    Otherwise, and if padding raises an error or has to be on the left, return it without padding.
+    """Return a subject that is called with ids of padding, which are 0, or else 1, if it makes a
+    mask of ids. Otherwise, and if padding raises an error or has to be on the left, return it
+    without padding.
     """
     name, form = next(one for one in subject.call.expressions.items() if "valid" in one[1])
     inputs = subject.inputs._replace(valid=padded(B, subject.length))
@@ -75,6 +77,9 @@ def _with_mask_of_ids(subject: Subject) -> Subject:
     try:
         if not _heeds_ids(masked):
             return subject
+        if listed(padding(masked)):
+            ones = masked.called(form=form.replace(*ONES))
+            masked = masked if listed(padding(ones)) else ones
         if listed(padding_amount(masked)) and _is_padded_left(masked):
             why = ON_LEFT
     except Exception as error:
@@ -93,7 +98,7 @@ def _heeds_ids(subject: Subject) -> bool:
     """Return whether padding with another id than 0, but with the same vector, gives another result
     than padding.
     """
-    other = subject.called(form=subject.call.form.replace("valid *", "~valid + valid *"))
+    other = subject.called(form=subject.call.form.replace(*ONES))
     with unchanged(subject.module):
         for name in subject.call.embeddings:
             vectors = subject.module.get_parameter(f"{name}.weight")
@@ -131,9 +136,10 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
-            if problems and "mask-ignored" in found and form in OF_LENGTHS:
-                # an argument that refuses masks, and ignores lengths, is neither: it takes any
-                # numbers of this shape
+            is_lost = found and meaning.mask not in meaning.roles["lengths"]
+            if problems and form in OF_LENGTHS and (is_lost or "mask-ignored" in found):
+                # an argument that refuses masks, and ignores lengths, or does not hide padding if
+                # it is given lengths, is neither: it takes any numbers of this shape
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)

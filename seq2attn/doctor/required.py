@@ -61,10 +61,12 @@ def required(subject: Subject) -> Found:
 def returns(subject: Subject) -> Found:
     """Yield `returns` unless exactly what is required is returned, in this order: the context
     (B, D) and the weights (B, S) of one query, or (B, L, D) and (B, L, S) of several, where weights
-    may have an axis of heads, (B, H, L, S).
+    may have an axis of heads, (B, H, L, S). Something has to be returned, or kept on the module.
     """
     names = next((one[8:].split(",") for one in subject.require if one.startswith("returns=")), [])
     if not names:
+        if not subject.results(subject.inputs):
+            yield "returns", "no numbers", "a result"
         return
     inputs, result = subject.inputs, subject.call(subject.inputs)
     queries, width = subject.queries(inputs), inputs.keys.size(2)

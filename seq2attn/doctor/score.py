@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B, arrange, orders_of
-from seq2attn.doctor.said import docs_of
+from seq2attn.doctor.said import docs_of, source_of
 from seq2attn.doctor.scores import Sample, clear_biases, compare, factor_of, match
 from seq2attn.doctor.subject import Subject, gap
 from seq2attn.findings.engine import TEXTS, Found, listed
@@ -28,8 +28,9 @@ DENIED = (
 PROMISED = r"(sqrt|√)\W{0,3}(d_?k|d_?h|\w*head|d\b)"  # the right factor, in a docstring
 NEVER = {"width", "inverse"}
 """factors that are mistakes, as a wrong sign is, unless the docstring divides by the width"""
-UNLIKE = r"(?i)channel.attention"
-"""words of a docstring where what is least alike may attend to each other (Fu et al. 2019, CAM)"""
+UNLIKE = r"(?i)channel.attention|max\([^\n]*\)\[0\][^\n]*- ?\w+"
+"""words of a docstring where what is least alike may attend to each other (Fu et al. 2019, CAM),
+and code that takes scores from the largest"""
 OVER_WIDTH = r"\bmup\b|µp|maximal update|(?<!sqrt\()/ ?d\b"
 """words of a docstring that divides by the width, and not by its root"""
 
@@ -54,7 +55,7 @@ def score(subject: Subject) -> Found:
             yield "wrong-score", {"expected": expected, "by": why}
     else:
         code, name, why = match(sample, subject.scores)
-        if code == "score-mistake" and name.startswith("-") and re.search(UNLIKE, subject.docs):
+        if code == "score-mistake" and name.startswith("-") and _may_be_unlike(subject):
             code = "score-factor"
         has_meaning = code == "score-factor" and told and told[0][0] != "scale"
         if has_meaning or (code == "score-unknown" and told):  # the factor says more
@@ -137,13 +138,18 @@ def _scaled(subject: Subject) -> Found:
         # any factor above 0
         elif (
             is_root
-            or (name == "sign" and not re.search(UNLIKE, docs))
+            or (name == "sign" and not _may_be_unlike(subject))
             or (name in NEVER and not re.search(OVER_WIDTH, docs))
         ):
             yield "scale-mistake", text
         else:
             yield "scale-factor", text
         return  # after the first layer
+
+
+def _may_be_unlike(subject: Subject) -> bool:
+    """Return whether what is least alike may attend to each other."""
+    return bool(re.search(UNLIKE, subject.docs + source_of(subject.call.attention)))
 
 
 def _scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:

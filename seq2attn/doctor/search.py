@@ -30,6 +30,7 @@ from seq2attn.doctor.polarity import DOUBTS, UNSEEN, not_examined, with_mask
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, least_doubtful
+from seq2attn.doctor.weights import sums
 from seq2attn.doctor.words import required, role_of
 from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.findings.engine import listed
@@ -60,7 +61,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     taken: Widths | None = None  # those of the calls that work, once one does
     failed = Counter[Widths]()  # how many calls failed
     for layouts, group in meanings(attention, widths):
-        if is_found and layouts != "heads":  # only a mask that took no form is left to be found
+        # only a mask that took no form is left to be found
+        if is_found and layouts not in ("heads", "equal"):
             continue
         kept = of_ids if layouts == "ids" else problems
         for meaning in group:
@@ -160,12 +162,13 @@ def _copied(attention: Any) -> Any:
 
 def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     """Return a subject that is called with its mask, with its doubts; None if the mask was a guess,
-    and does not do what a mask does: take the weight from padding.
+    and does not do what a mask does: take the weight from padding, and only that.
     """
     subject = with_mask(subject, meaning)
     doubts = subject.doubts
     hides_weight = subject.unmasked.weights and "torch.where" not in subject.call.form
-    if meaning.is_guess and doubts > (DOUBTS["padding-mixed"] if hides_weight else 0):
+    is_hiding = doubts <= (DOUBTS["padding-mixed"] if hides_weight else 0)
+    if meaning.is_guess and (not is_hiding or listed(sums(subject))):
         return None
     # nothing else can be the mask, and it took a form: what is wrong is a fault of the attention,
     # no reason to doubt this call
