@@ -168,7 +168,8 @@ def _with_its_mask(subject: Subject, meaning: Meaning) -> Subject | None:
     doubts = subject.doubts
     hides_weight = subject.unmasked.weights and "torch.where" not in subject.call.form
     is_hiding = doubts <= (DOUBTS["padding-mixed"] if hides_weight else 0)
-    if meaning.is_guess and (not is_hiding or listed(sums(subject))):
+    are_ones = any(code == "axis" for code, *_ in listed(sums(subject)))  # values, and not weights
+    if meaning.is_guess and (are_ones or not is_hiding):
         return None
     # nothing else can be the mask, and it took a form: what is wrong is a fault of the attention,
     # no reason to doubt this call
