@@ -81,10 +81,12 @@ pages: $(READY)  ## put the present scripts and styles into the pages of docs/ t
 class: site  ## fill class/ for laptops without a network: wheels for this system and Python, site, notebook, homework
 	@rm -rf class/site
 	@mkdir -p class
-	cp -R site examples/lesson.ipynb examples/homework.py class
+	cp -R site examples/homework.py class
 	echo 'Your teacher has the solutions.' > class/site/examples/lesson_solutions.html
 	cp examples/class.md class/README.md
-	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt "." notebook
+	sed 's#../docs/lesson.md#site/docs/lesson.html#g' examples/lesson.ipynb > class/lesson.ipynb
+	@echo 'Collecting wheels: a minute.'
+	$(BIN)/python -m pip wheel --quiet --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt "." notebook
 	@echo 'class/README.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser

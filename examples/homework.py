@@ -2,8 +2,8 @@
 
 Replace both `raise` lines. Try a function with
 
-    seq2attn check --attention homework.py:scaled --call "attention(query[:, 0], keys, valid)" --require returns=context,weights --require stable --expect scaled
-    seq2attn check --attention homework.py:cosine --call "attention(query[:, 0], keys, valid)" --require returns=context,weights --require stable --expect "dot(s, h) / (norm(s) * norm(h))"
+    seq2attn check --attention homework.py:scaled --call "attention(query[:, 0], keys, valid)" --require returns=context,weights --require stable --allow empty-row --expect scaled
+    seq2attn check --attention homework.py:cosine --call "attention(query[:, 0], keys, valid)" --require returns=context,weights --require stable --allow empty-row --expect "dot(s, h) / (norm(s) * norm(h))"
 
 until it says `passed`: repair the first `fault` or `error`, and run it again. A `care` or `note`
 loses no point. Hand in one file, named after you, such as `anna.py`. One point a function.

@@ -65,6 +65,10 @@ Require = Annotated[
         "as returns=context,weights: exactly these, in this order. May be repeated.",
     ),
 ]
+Allow = Annotated[
+    Texts,
+    option("FINDING", "Leave out this finding of --attention. May be repeated."),
+]
 Called = Annotated[
     str,
     option(
@@ -100,6 +104,7 @@ def check(
     expect: Expect = None,
     attention: Attention = None,
     require: Require = None,
+    allow: Allow = None,
     call: Called = "",
     sizes: Sizes = None,
     widths: Widths = None,
@@ -131,8 +136,9 @@ def check(
 
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
-    if not attention and (require or call or sizes or widths or feedback):
-        raise Seq2AttnError("--require, --call, --sizes, --widths and --feedback need --attention")
+    if not attention and (require or allow or call or sizes or widths or feedback):
+        options = "--require, --allow, --call, --sizes, --widths and --feedback"
+        raise Seq2AttnError(f"{options} need --attention")
     if attention:  # of a file; it need not be a registered part
         from seq2attn.runs.create import available_cores
 
@@ -145,6 +151,7 @@ def check(
                     "sizes": _literals(sizes),
                     "widths": _literals(widths),
                     "require": require or [],
+                    "allow": allow or [],
                     "call": call,
                     "expect": scores.get(name),
                 }

@@ -12,6 +12,7 @@ from seq2attn.cli.options import AsJson, LoadedPlugins, Overrides, RunsDir, argu
 from seq2attn.display.console import json_text, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError, unknown
+from seq2attn.findings.engine import CATALOGUE
 from seq2attn.parts import KINDS
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
@@ -36,12 +37,12 @@ COLUMNS = [
 def list_names(
     kind: Annotated[
         str | None,
-        argument("KIND", f"{', '.join(KINDS)}. Default: all."),
+        argument("KIND", f"{', '.join(KINDS)}, findings. Default: all kinds."),
     ] = None,
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,
 ) -> None:
-    """Show the names that a config can use, or one kind in full.
+    """Show the names that a config can use, or one kind in full; or what `check` may find.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
     length.
@@ -51,14 +52,23 @@ def list_names(
       seq2attn list
 
       seq2attn list scores
+
+      seq2attn list findings
     """
     if kind is None:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
         rows = [(name, ", ".join(registry.names())) for name, registry in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
+    if kind == "findings":
+        found = [
+            {"finding": code, "level": one.level, "text": re.sub("{.*?}", "...", one.text)}
+            for code, one in CATALOGUE.items()
+        ]
+        Table.of_records(found).show(as_json)
+        return
     if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
+        raise unknown("kind", kind, [*KINDS, "findings"])
     registry = KINDS[kind]
     records = []
     for entry in registry:
