@@ -149,9 +149,11 @@ def padding_amount(subject: Subject) -> Found:
     if is_left or subject.tells_regions or not (subject.has_mask or subject.is_causal):
         return
     inputs, before = subject.inputs, subject.masked.output
-    # the first keys once more: as padding, or later than all that rows see
-    wider = torch.cat([inputs.keys, inputs.keys[:, :MORE]], dim=1)
-    longer = inputs._replace(keys=wider, valid=pad(inputs.valid, (0, MORE)))
+    # the first keys once more: as padding, or later than all that rows see; and queries, if it may
+    # need as many
+    longer = inputs.each(
+        lambda one: torch.cat([one, one[:, :MORE]], 1) if one.size(1) == subject.length else one
+    )._replace(valid=pad(inputs.valid, (0, MORE)))
     try:
         subject.output(longer.unpadded)
     except Exception:  # it takes no more keys, which is a finding of the rule `length`

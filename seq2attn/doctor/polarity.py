@@ -19,7 +19,7 @@ from seq2attn.doctor.masks import padding, padding_amount
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
 from seq2attn.doctor.subject import CLOSE, TINY, Result, Subject, least_doubtful, unchanged
-from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, words
+from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, role_of, words
 from seq2attn.errors import error_text
 from seq2attn.findings.engine import listed
 
@@ -136,7 +136,7 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
-            is_lost = found and meaning.mask not in meaning.roles["lengths"]
+            is_lost = found and role_of(meaning.mask) == "mask"
             if problems and form in OF_LENGTHS and (is_lost or "mask-ignored" in found):
                 # an argument that refuses masks, and ignores lengths, or does not hide padding if
                 # it is given lengths, is neither: it takes any numbers of this shape

@@ -201,7 +201,8 @@ def _constant(number: float) -> Change:
 def residual(subject: Subject) -> Found:
     """In a decoder layer, queries attend to each other before they attend to the keys. If queries
     reach the result by a residual connection, what they got from each other does, too; otherwise
-    `residual` is yielded. Nothing is examined where queries do not attend to each other.
+    `residual` is yielded. Nothing is examined where queries do not attend to each other, or where
+    they are as many as keys, as then it is not known which of them weights are of.
     """
     inputs = subject.inputs.unpadded
     queries = 0 if inputs.query is None else inputs.query.size(1)
@@ -210,7 +211,8 @@ def residual(subject: Subject) -> Found:
     # these may lead to another number of averages
     pairs = zip(*(subject.averages(queries, one) for one in (inputs, other_keys)), strict=False)
     # if other keys change all of them, it is the keys that attend to the queries
-    if queries < 2 or not any(torch.equal(*pair) for pair in pairs):
+    is_told = 1 < queries != subject.length
+    if not is_told or not any(torch.equal(*pair) for pair in pairs):
         return
 
     def output(inputs: Inputs, among: float, freeze: Change | None = None) -> Tensor:
