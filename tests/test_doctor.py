@@ -1321,6 +1321,27 @@ def attention(x, mask=None):
         scores = scores.masked_fill(mask == 0, -1e9)
     return (scores.softmax(-1)[..., None] * x).sum(1)
 # -> attention(x=keys, mask=valid)
+
+# another attention of the file is the inner one
+class FullAttention(torch.nn.Module):
+    def forward(self, queries, keys, values):
+        return (queries @ keys.mT / 4.0).softmax(-1) @ values
+
+class Attention(torch.nn.Module):
+    def __init__(self, attention, d_model):
+        super().__init__()
+        self.inner, self.out = attention, torch.nn.Linear(d_model, d_model)
+
+    def forward(self, queries, keys, values):
+        return self.out(self.inner(queries, keys, values))
+# -> Attention(attention=FullAttention(), d_model=16)
+
+# two masks of columns
+def attention(a, b, mask_a, mask_b):
+    scores = a @ b.mT / 4.0
+    scores = scores.masked_fill((mask_a.float() @ mask_b.mT.float()) == 0, -1e9)
+    return scores.softmax(1).mT @ a
+# -> mask_b=torch.ones(len(keys), query.size(-2), 1).bool(), mask_a=valid[..., None])
 """  # many forms are tried
 
 

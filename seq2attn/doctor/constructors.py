@@ -138,6 +138,19 @@ def _of_type(kind: Any, make: Callable[[str], Any]) -> Any:
     return dataclass(**guessed)
 
 
+def _inner(cls: Any, name: str) -> nn.Module | None:
+    """Return an instance of another attention that the file of a class knows, for an argument of
+    its constructor that is named `attention`, say; None for other names, or if there is none.
+    """
+    if name not in ("attention", "inner_attention", "attn"):
+        return None
+    for other in getattr(cls.__init__, "__globals__", {}).values():
+        is_other = isinstance(other, type) and issubclass(other, nn.Module) and other is not cls
+        if is_other and "attention" in words(other.__name__) and not any(required(other).values()):
+            return other()
+    return None
+
+
 def _chosen(cls: Any, names: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield for each string with which the code of a class compares one of these arguments of its
     constructor the argument with this string, such as {"score": "dot"}.
@@ -153,7 +166,9 @@ def _chosen(cls: Any, names: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _shown(value: Any) -> str:
-    """Return the code of a value that was guessed: tensors are all ones."""
+    """Return the code of a value that was guessed: tensors are ones, modules have no options."""
+    if isinstance(value, nn.Module) and type(value).__module__ != nn.Linear.__module__:
+        return f"{type(value).__name__}()"
     return f"torch.ones{tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
 
 
@@ -218,7 +233,9 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
             return
         names, wide, longest, rest, told = way
         make = partial(guess, width=wide, longest=longest, rest=rest, number=number)
-        given = {name: _of_type(types[name], make) or make(name) for name in names}
+        given = {
+            name: _of_type(types[name], make) or _inner(cls, name) or make(name) for name in names
+        }
         given |= {name: longest for name in given if name in sides} | told
         if (number, str(given)) in tried:  # another way guessed the same
             continue
