@@ -1140,6 +1140,17 @@ dead-parameter PLACED
 ~     def forward(self, x, mask=None):
 ~         q, k, v = self.q(x), self.k(x) + self.places(x), self.v(x)
 
+mask-unread CROSS
+- key_padding_mask=None):
++ key_padding_mask=None, attn_mask=None):
++         '''
++         attn_mask: (L, S), True = hidden
++         '''
+~ key_padding_mask=None, attn_mask=None):
+~         '''
+~         attn_mask: not used
+~         '''
+
 mask-ignored ONE
 - valid=None):
 -         scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4

@@ -69,6 +69,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.windows,
     masks.named,
     masks.among,
+    masks.unread,
     steps.decoding,
     required.required,
     numbers.length,

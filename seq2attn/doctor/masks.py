@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from seq2attn.doctor.call import function_of
 from seq2attn.doctor.said import axes_of, is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
-from seq2attn.doctor.words import OF_LENGTHS, required, words
+from seq2attn.doctor.words import OF_LENGTHS, required, role_of, words
 from seq2attn.findings.engine import Found
 
 MORE = 2  # columns of padding that are added, to a length that no head is wide
@@ -31,6 +31,8 @@ PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal m
 LEFT = r"(?i)\bleft\W+pad|\b(on|at|to|from) the left"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
+UNUSED = "unused|not used|ignored|dummy|compatib|reserved"
+"""words of an argument that is taken for others' sake"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
 
 
@@ -126,6 +128,24 @@ def _is_reached(subject: Subject) -> bool:
     finally:
         sys.settrace(before)
     return not lines or bool(lines & run)
+
+
+def unread(subject: Subject) -> Found:
+    """The code of the attention reads each mask that its docstring describes, unless this says that
+    it is not used. Masks that are called as such have other rules.
+    """
+    function = inspect.unwrap(function_of(subject.call.attention))
+    known = {subject.call.mask, *(one.argval for one in Bytecode(function))}
+    for name in subject.arguments:
+        # the line of a docstring that begins with the name
+        told = re.search(rf"^\W*(?:param )?{name}\b.*", subject.docs, re.MULTILINE)
+        if (
+            told
+            and role_of(name) == "mask"
+            and name not in known
+            and not re.search(UNUSED, told[0])
+        ):
+            yield "mask-unread", name
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
