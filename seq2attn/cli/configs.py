@@ -42,10 +42,10 @@ def list_names(
     as_json: AsJson = False,
     plugin: LoadedPlugins = None,
 ) -> None:
-    """Show the names that a config can use, or one kind in full; or what `check` may find.
+    """Show the names that a config can use, or one kind in full.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
-    length.
+    length. Findings are what `check --attention` may say.
 
     Examples:
 
