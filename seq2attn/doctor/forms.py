@@ -29,7 +29,7 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 """words of a mask, or of lengths, that say what is padding"""
 MAY_BE_IDS = ("query", "keys", "values", "again", "history", "other")
 """roles of arguments that may all be ids of one sequence"""
-RANKED = 2000  # calls of a layout that are put in order
+RANKED = 6000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
 WIDEST = 14  # the longest side of an image

@@ -35,7 +35,7 @@ from seq2attn.doctor.words import required, role_of
 from seq2attn.errors import Seq2AttnError, error_text, quoted
 from seq2attn.findings.engine import listed
 
-MOST = 1800  # calls that fail before the search ends
+MOST = 1500  # calls that fail before the search ends
 MOST_OF_WIDTHS = 700  # of these, with widths of which none works, if others are left to try
 UNEXAMINED = 0.6  # doubts of a call whose mask is left out
 MAY_BE_MASK = 0.5  # doubts of an argument whose name tells nothing, and that is taken for no mask
