@@ -213,7 +213,7 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         (needed + widths, width, LONG, width, {}),
         (needed + widths, EVEN, LONG, EVEN, {}),
     ]
-    of_heads = [name for name in numbers if words(name) & GUESSES["H"] | GUESSES["W // H"]]
+    of_heads = [name for name in numbers if words(name) & (GUESSES["H"] | GUESSES["W // H"])]
     flags = {name: not one.default for name, one in defaults if type(one.default) is bool}
     # if none of these works
     last: list[Way] = [

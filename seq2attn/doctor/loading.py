@@ -58,9 +58,8 @@ def load_attention(place: str) -> Any:
     # them hide no library's
     project = [one for one in file.parents if one.is_relative_to(Path.cwd())]
     # relative imports may go up to the outermost of these folders, but for one with a dot in its
-    # name, such as `project-1.0`. It is made the package MODULE,
-    # whose name no library has, and the folders below it are packages in that one, even without an
-    # `__init__.py`
+    # name, such as `project-1.0`. It is made the package MODULE, whose name no library has, and the
+    # folders below it are packages in that one, even without an `__init__.py`
     parts = file.parent.relative_to
     outermost = [one for one in (top, *project) if "." not in "".join(parts(one).parts)][-1]
     loaded.__path__ = [str(outermost)]
