@@ -1342,6 +1342,14 @@ def attention(a, b, mask_a, mask_b):
     scores = scores.masked_fill((mask_a.float() @ mask_b.mT.float()) == 0, -1e9)
     return scores.softmax(1).mT @ a
 # -> mask_b=torch.ones(len(keys), query.size(-2), 1).bool(), mask_a=valid[..., None])
+
+# the mask is that of queries, too, which are as many as keys
+def attention(query, keys, values, mask=None):
+    scores = query @ keys.mT / 4.0
+    if mask is not None:
+        scores = scores.masked_fill(~(mask[:, :, None] & mask[:, None]), -1e4)
+    return scores.softmax(-1) @ values
+# -> attention(query=query, keys=keys, values=values, mask=valid)
 """  # many forms are tried
 
 

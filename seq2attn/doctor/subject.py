@@ -294,11 +294,13 @@ class Subject:
 
     def token_rows(self, inputs: Inputs) -> Tensor:
         """Return (B, L, 1) which rows of the output are a token's, and not padding's: in
-        self-attention, where rows are places, those of valid keys, or all of a source without any.
+        self-attention, where rows are places, and where there are as many queries as keys, those of
+        valid keys, or all of a source without any.
         """
         valid = inputs.valid
         is_token = valid | ~valid.any(1, keepdim=True)
-        return is_token[..., None] if self.is_self else torch.ones(len(valid), 1, 1).bool()
+        are_places = self.is_self or self.queries(inputs) == valid.size(1)
+        return is_token[..., None] if are_places else torch.ones(len(valid), 1, 1).bool()
 
     def of_tokens(self, inputs: Inputs, rows: Tensor) -> Tensor:
         """Return an output (B, L, F), or weights (B, H, L, S), with 0 in rows of padding. It may
