@@ -1345,7 +1345,7 @@ def attention(a, b, mask_a, mask_b):
 
 # the mask is that of queries, too, which are as many as keys
 def attention(query, keys, values, mask=None):
-    scores = query @ keys.mT / 4.0
+    scores = layer(query) @ keys.mT / 4.0
     if mask is not None:
         scores = scores.masked_fill(~(mask[:, :, None] & mask[:, None]), -1e4)
     return scores.softmax(-1) @ values
