@@ -1140,6 +1140,11 @@ dead-parameter PLACED
 ~     def forward(self, x, mask=None):
 ~         q, k, v = self.q(x), self.k(x) + self.places(x), self.v(x)
 
+returns PICTURE
+- return x +
++ x = x +
+~ self.result = x +
+
 mask-unread CROSS
 - key_padding_mask=None):
 + key_padding_mask=None, attn_mask=None):

@@ -65,8 +65,11 @@ def returns(subject: Subject) -> Found:
     """
     names = next((one[8:].split(",") for one in subject.require if one.startswith("returns=")), [])
     if not names:
-        if not subject.results(subject.inputs):
-            yield "returns", "no numbers", "a result"
+        kept = vars(subject.call.attention).values()
+        if subject.call(subject.inputs) is None and not any(
+            isinstance(one, Tensor) for one in kept
+        ):
+            yield "returns", "None", "a result"
         return
     inputs, result = subject.inputs, subject.call(subject.inputs)
     queries, width = subject.queries(inputs), inputs.keys.size(2)
