@@ -65,10 +65,8 @@ def returns(subject: Subject) -> Found:
     """
     names = next((one[8:].split(",") for one in subject.require if one.startswith("returns=")), [])
     if not names:
-        kept = vars(subject.call.attention).values()
-        if subject.call(subject.inputs) is None and not any(
-            isinstance(one, Tensor) for one in kept
-        ):
+        is_none = subject.call(subject.inputs) is None
+        if is_none and Tensor not in map(type, vars(subject.call.attention).values()):
             yield "returns", "None", "a result"
         return
     inputs, result = subject.inputs, subject.call(subject.inputs)
