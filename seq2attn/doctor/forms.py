@@ -29,6 +29,8 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 """words of a mask, or of lengths, that say what is padding"""
 MAY_BE_IDS = ("query", "keys", "values", "again", "history", "other")
 """roles of arguments that may all be ids of one sequence"""
+ADJACENT = {"adj", "adjacency"}
+"""words of a mask of edges, of which padding has none"""
 RANKED = 6000  # calls of a layout that are put in order
 MOST_OF_LAYOUT = 80  # of these, the calls that are tried
 LONGEST = 64  # of sources whose length a module may ask for
@@ -285,7 +287,7 @@ def _choices(name: str, role: str, meaning: Meaning, layout: Layout) -> list[str
     if role == "side":
         return [str(_side(meaning))]
     if role in ("mask", "lengths"):  # another one than the meaning's mask: it hides nothing
-        forms = WORDS[f"whole_{role}"]
+        forms = WORDS["adjacency" if words(name) & ADJACENT else f"whole_{role}"]
     elif role in (role_of(name), "index"):  # its name says what it is, or the reading does
         forms = WORDS[role]
     else:  # it may be anything, first of all a decoder's state, if there are queries

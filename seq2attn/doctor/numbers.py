@@ -12,6 +12,7 @@ from seq2attn.errors import error_text
 from seq2attn.findings.engine import Found
 
 MANY = 500  # keys of a long source
+MOVED = 0.01  # a smaller change by another order of keys may be rounding, to half precision
 SCALE, ROWS = 30, 150  # large inputs: by what they are multiplied, and how many rows of the batch
 LOST = 0.01  # share of weight that valid keys may lose at large inputs
 
@@ -41,7 +42,7 @@ def order(subject: Subject) -> Found:
     if any(torch.equal(output, other) for other in ends):  # the last row does not see this key
         return
     by = subject.change_by_order(inputs)
-    if by > CLOSE:
+    if by > MOVED:
         yield "order", by
 
 
