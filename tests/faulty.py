@@ -1075,6 +1075,17 @@ not-causal GRAPH
 ~ (x):
 ~     return (x @ x.mT * 99).softmax(-1) @ (x + x.mean(1, True))
 
+negative ONE
+- valid=None):
+-         scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+-         if valid is not None:
+-             scores = scores.masked_fill(~valid, -math.inf)
+-         weights = torch.softmax(scores, dim=1)
++ scaled=False):
++         weights = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+~ softmax=False):
+~         weights = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+
 negative GROUPED
 - .softmax(-1)
 + 

@@ -636,6 +636,16 @@ def Attention(query, keys, valid):
     assert refused.value.hint.endswith(f"return {called}")
 
 
+def test_a_refusal_shows_a_call_with_enough_axes():
+    source = """
+def Attention(x):
+    batch, channels, height, width = x.shape
+    return x.view(batch, channels, 5)
+"""
+    with pytest.raises(seq2attn.Seq2AttnError, match="line 4: "):
+        examined(source)
+
+
 def test_no_call_that_failed_is_tried_again():
     shapes = []
 

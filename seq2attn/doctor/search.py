@@ -363,9 +363,10 @@ def _plainness(problem: Problem) -> tuple[bool, bool, bool, int]:
     then one of documented shapes, then one that gives the inputs as they are; of these, the one
     that came farthest.
     """
-    _, meaning, _ = problem
+    _, meaning, error = problem
     is_name_error, line = _progress(problem)
-    return is_name_error, bool(meaning.said), meaning.layouts == "plain", line
+    is_plain = meaning.layouts == "plain" and "to unpack" not in str(error)  # it takes more axes
+    return is_name_error, bool(meaning.said), is_plain, line
 
 
 def _lines(call: Call, error: Exception) -> list[int]:

@@ -134,13 +134,15 @@ def _are_shares(subject: Subject, weights: Tensor) -> bool:
 
 def _needs_no_softmax(subject: Subject) -> bool:
     """Return whether the name, the docstring or the class of a part says that weights are not the
-    result of a softmax, or need not sum to 1, as in linear attention.
+    result of a softmax, or need not sum to 1, as in linear attention; or an argument, that a
+    softmax has to be asked for.
     """
     names = re.findall(r"\w+", docs_of(subject.call.attention, first=True))
     parts = " ".join(type(part).__name__ for part in subject.module.modules())
     is_local = re.search("LocalActivation|ActivationUnit", parts)  # of Deep Interest Networks
     is_named = words(*names) & WITHOUT_SOFTMAX
-    return bool(is_named or is_local or re.search(ANY_SUM, subject.docs))
+    is_asked = any("softmax" in words(name) for name in subject.arguments)
+    return bool(is_named or is_local or is_asked or re.search(ANY_SUM, subject.docs))
 
 
 def used(subject: Subject) -> Found:
