@@ -207,7 +207,7 @@ predict 'a b' | 'a b' has symbols the model never saw: ' '{UNSEEN}
 predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
 predict abc '' | '' has no symbol, or an empty one | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
-check dot --require causal | --require, --allow, --call, --sizes, --widths and --feedback need --attention
+check dot --require causal | --require, --allow, --call, --sizes, --widths and | need --attention
 check mine.py:Mine | unknown part 'mine.py:Mine'; | an attention in a file: --attention FILE:NAME
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
 check score/none | unknown part 'score/none'
