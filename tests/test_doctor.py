@@ -589,6 +589,7 @@ weights = torch.softmax(query @ keys.mT, dim=1)
 hidden = torch.arange(keys.size(1)) >= lengths[:, None]
 keys = keys.masked_fill(hidden[..., None], 0)
 weights = (query @ keys.mT).softmax(-1)
+values = keys.masked_fill(hidden[..., None], 0)
 # -> mask the scores, not keys; there is keys = keys.masked_fill(
 
 valid = torch.arange(keys.size(1)) < lengths[:, None]
@@ -1345,6 +1346,18 @@ class Attention(torch.nn.Module):
     def forward(self, queries, keys, values):
         return self.out(self.inner(queries, keys, values))
 # -> Attention(attention=FullAttention(), d_model=16)
+
+# two masks that mean the same by True
+def attention(a, a_mask, b, b_mask):
+    scores = (a @ b.mT).masked_fill(a_mask[..., None], -1e4)
+    return (scores.softmax(1).mT @ a).masked_fill(b_mask[..., None], 0)
+# -> b_mask=~torch.ones(len(keys), query.size(-2)).bool(), a_mask=~valid)
+
+# the sides of an image whose places are a sequence
+def attention(query, keys, shape):
+    height, width = shape
+    return (query @ keys.mT / 4.0).softmax(-1) @ keys.view(len(keys), height * width, -1)
+# -> shape=(keys.size(1), 1)
 
 # two masks of columns
 def attention(a, b, mask_a, mask_b):

@@ -36,8 +36,11 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
         return
     takes = inspect.signature(getattr(attention, "forward", attention)).parameters
     lines, start = _read(inspect.getsourcelines, attention)
+    normal = [number for number, line in enumerate(lines, start) if "softmax" in line]
     for number, line in enumerate(lines, start):
         written = line.strip()
+        if "masked_fill" in written and normal and number > normal[-1]:
+            continue  # of a result, and not of scores
         found = re.search(FORMS[code][0], written)
         better = re.sub(*FORMS[code], written)
         # True in an argument `valid` is a token, and padding is what has to be filled

@@ -6,7 +6,8 @@ beyond doubt. A meaning is a reading of the arguments' names: which one is the m
 the keys, and so on.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from seq2attn.doctor.forms import MEANT, Meaning, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding, padding_amount
 from seq2attn.doctor.roles import masks_of
 from seq2attn.doctor.said import documented_by
-from seq2attn.doctor.subject import CLOSE, TINY, Result, Subject, least_doubtful, unchanged
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Result, Subject, least_doubtful, unchanged
 from seq2attn.doctor.words import OF_LENGTHS, OF_TOKENS, WORDS, role_of, words
 from seq2attn.errors import error_text
 from seq2attn.findings.engine import listed
@@ -57,7 +58,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> Subject:
         code = "mask-crash" if is_fault else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, call_findings=told, doubts=UNSEEN)
-    best = least_doubtful(tried)
+    best = _with_one_sign(least_doubtful(tried), meaning.roles["mask"])
     left = replace(best, inputs=best.inputs._replace(valid=best.inputs.valid.flip(1)))
     # the last place is read, which is a token's if padding is on the left
     if best.doubts and not subject.has_own_places and not listed(padding(left)):
@@ -135,6 +136,8 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
             # a mask of another layout may have broadcast
             if not _shapes(other.unmasked) == _shapes(other.masked) == _shapes(subject.unmasked):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
+            if len(masks_of(meaning.roles)) > 1 and _hides_query(other):
+                raise ValueError("it hides the query where nothing is padding")
             found = [code for code, *_ in listed(padding(other))]
             is_lost = found and role_of(meaning.mask) == "mask"
             if problems and form in OF_LENGTHS and (is_lost or "mask-ignored" in found):
@@ -150,6 +153,27 @@ def _tried(subject: Subject, meaning: Meaning) -> tuple[list[Subject], list[Exce
         if not found:  # it keeps padding out
             break
     return tried, problems
+
+
+def _with_one_sign(subject: Subject, masks: Sequence[str]) -> Subject:
+    """Return a subject whose other masks, which hide nothing, mean by True what its own one means;
+    unchanged if they do not take that, or hide the query, or let padding through.
+    """
+    given, no = subject.call.expressions, "~" * ("~" in subject.call.form)
+    texts = {name: no + given[name].removeprefix("~") for name in masks if name in given}
+    other = subject.called(expressions={**given, **texts})
+    with contextlib.suppress(Exception):
+        if not _hides_query(other) and len(listed(padding(other))) <= len(listed(padding(subject))):
+            return other
+    return subject
+
+
+def _hides_query(subject: Subject) -> bool:
+    """Return whether another query changes no weights, with all keys valid."""
+    inputs, weights = subject.inputs.unpadded, subject.unmasked.weights
+    if inputs.query is None or not weights:
+        return False
+    return all(map(torch.equal, weights, subject.run(inputs.changed_at(ALL, "query")).weights))
 
 
 def _shapes(result: Result) -> list[Any]:
