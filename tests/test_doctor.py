@@ -1348,10 +1348,12 @@ class Attention(torch.nn.Module):
 # -> Attention(attention=FullAttention(), d_model=16)
 
 # two masks that mean the same by True
-def attention(a, a_mask, b, b_mask):
-    scores = (a @ b.mT).masked_fill(a_mask[..., None], -1e4)
-    return (scores.softmax(1).mT @ a).masked_fill(b_mask[..., None], 0)
-# -> b_mask=~torch.ones(len(keys), query.size(-2)).bool(), a_mask=~valid)
+def attention(v1, v1_mask, v2, v2_mask):
+    scores = v1 @ v2.mT / 4.0
+    over = scores.masked_fill(v1_mask[..., None], -1e4).softmax(1).mT @ v1
+    rows = scores.masked_fill(v2_mask[:, None], -1e4).softmax(2) @ v2
+    return rows.masked_fill(v1_mask[..., None], 0), over.masked_fill(v2_mask[..., None], 0)
+# -> v2_mask=~torch.ones(len(keys), query.size(-2)).bool(), v1_mask=~valid)
 
 # the sides of an image whose places are a sequence
 def attention(query, keys, shape):

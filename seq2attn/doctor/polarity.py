@@ -163,8 +163,9 @@ def _with_one_sign(subject: Subject, masks: Sequence[str]) -> Subject:
     texts = {name: no + given[name].removeprefix("~") for name in masks if name in given}
     other = subject.called(expressions={**given, **texts})
     with contextlib.suppress(Exception):
-        if not _hides_query(other) and len(listed(padding(other))) <= len(listed(padding(subject))):
-            return other
+        found = listed(padding(other))
+        if not _hides_query(other) and len(found) <= len(listed(padding(subject))):
+            return replace(other, doubts=subject.doubts * bool(found))
     return subject
 
 
