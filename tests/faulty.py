@@ -1073,7 +1073,8 @@ not-causal GRAPH
 +     scores = (x @ x.mT / 48).tril() - 999 * x.new_ones(x.size(1), x.size(1)).triu(1)
 +     return scores.softmax(-1) @ (x + x.mean(1, True))
 ~ (x):
-~     return (x @ x.mT * 99).softmax(-1) @ (x + x.mean(1, True))
+~     scores = -99 * (x[:, :, None] - x[:, None]).square().sum(-1)
+~     return scores.softmax(-1) @ (x + x.mean(1, True))
 
 negative ONE
 - valid=None):

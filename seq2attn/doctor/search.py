@@ -251,6 +251,10 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     may_be_apart = call.by_row or call.embeddings or subject.has_rows_of_one
     if may_be_apart and subject.keeps_tokens_apart:
         raise ValueError("what was taken for a sequence is a batch, or not attended to")
+    # the axis of places may be that of heads: then each query sees the key in its own place alone
+    is_paired = inputs.query is not None and subject.queries(inputs) == subject.length
+    if is_paired and torch.equal(subject.seen, torch.eye(subject.length).bool()):
+        raise ValueError("what was taken for places are heads")
     # another axis may stand where that of the batch belongs, or if no weights are caught, one that
     # was moved
     texts = " ".join(call.expressions.values())
