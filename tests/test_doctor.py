@@ -1375,6 +1375,47 @@ def attention(query, keys, values, mask=None):
         scores = scores.masked_fill(~(mask[:, :, None] & mask[:, None]), -1e4)
     return scores.softmax(-1) @ values
 # -> attention(query=query, keys=keys, values=values, mask=valid)
+
+# padding has the id 1
+class Attention(torch.nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embed = torch.nn.Embedding(vocab_size, d_model)
+        self.score = torch.nn.Linear(d_model, 1)
+
+    def forward(self, ids):
+        vectors = self.embed(ids)
+        weights = self.score(vectors).masked_fill((ids == 1)[..., None], -1e4).softmax(1)
+        return (weights * vectors).sum(1)
+# -> attention(ids=~valid + valid * (torch.arange(
+
+# a mask that takes the shape of lengths hides nothing by them
+def attention(intent, slot, mask):
+    hidden = (1.0 - mask[:, None].to(intent)) * -1e4
+    over = (intent @ slot.mT / 4.0 + hidden).softmax(-1) @ slot
+    return over, (slot @ intent.mT / 4.0 + hidden).softmax(-1) @ intent
+# -> mask=torch.ones(len(keys), query.size(-2)).bool())
+
+# what is averaged is no mask, though its name tells nothing
+def attention(feature, flow):
+    assert feature.dim() == flow.dim() == 4
+    places = layer(feature.flatten(2).mT)
+    return (places @ places.mT / 4.0).softmax(-1) @ flow.flatten(2).mT
+# -> flow=keys.mT[:, :, None].contiguous())
+
+# padding has no edges
+def attention(x, mask, adj_matrix):
+    scores = (x @ x.mT / 4.0).masked_fill(~mask[:, None], -1e4)
+    edges = adj_matrix.to(x)
+    assert edges.dim() == 3
+    return (scores.softmax(-1) + edges / edges.sum(-1, keepdim=True).clamp(min=1)) / 2 @ x
+# -> adj_matrix=(valid[:, None] & valid[..., None]), mask=valid)
+
+# rounding to half precision
+def attention(query, keys):
+    scores = query.bfloat16() @ keys.bfloat16().mT / 4.0
+    return (scores.softmax(-1) @ keys.bfloat16()).to(query)
+# -> attention(query=query, keys=keys)
 """  # many forms are tried
 
 
