@@ -45,7 +45,7 @@ def list_names(
     """Show the names that a config can use, or one kind in full.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
-    length. Findings are what `check --attention` may say.
+    length. Findings are what `check` may say.
 
     Examples:
 
