@@ -1193,6 +1193,11 @@ sides-mixed PICTURE
 ~ (layer(x).mT.contiguous().mT.flatten
 
 sides-mixed PICTURE
+- (layer(x).flatten
++ (layer(x).mT.flatten
+~ (torch.nn.functional.avg_pool2d(layer(x), 3, 1, 1).flatten
+
+sides-mixed PICTURE
 - return x + (v @ weights.mT).view(x.shape)
 + return x + (v @ weights.mT).reshape(len(x), -1, x.size(3), x.size(2)).mT
 ~ x = x + (v @ weights.mT).view(x.shape)

@@ -1398,9 +1398,9 @@ def attention(intent, slot, mask):
 
 # what is averaged is no mask, though its name tells nothing
 def attention(feature, flow):
-    assert feature.dim() == flow.dim() == 4
+    assert feature.dim() == 4
     places = layer(feature.flatten(2).mT)
-    return (places @ places.mT / 4.0).softmax(-1) @ flow.flatten(2).mT
+    return (places @ places.mT / 4.0).softmax(-1) @ flow.view(len(flow), flow.size(1), -1).mT
 # -> flow=keys.mT[:, :, None].contiguous())
 
 # padding has no edges
@@ -1410,6 +1410,13 @@ def attention(x, mask, adj_matrix):
     assert edges.dim() == 3
     return (scores.softmax(-1) + edges / edges.sum(-1, keepdim=True).clamp(min=1)) / 2 @ x
 # -> adj_matrix=(valid[:, None] & valid[..., None]), mask=valid)
+
+# queries attend to each other beside the keys, of which there are as many
+def attention(query, keys):
+    assert query.shape == keys.shape
+    among = (query @ query.mT / 4.0).softmax(-1) @ query
+    return query + among + (query @ keys.mT / 4.0).softmax(-1) @ keys
+# -> attention(query=query, keys=keys)
 
 # rounding to half precision
 def attention(query, keys):
