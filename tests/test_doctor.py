@@ -1306,7 +1306,7 @@ def attention(queries, keys, values, attn_mask):
     return torch.einsum('bhls,bshd->blhd', scores.masked_fill(later, -1e9).softmax(-1), values)
 # -> values=values.unflatten(2, (4, -1)), attn_mask=None)
 
-# what is a text, or multiplies heads, is no mask of padding
+# neither a string nor a mask of heads is a padding mask
 def attention(query, keys, values, mask: str | None = None):
     return (query @ keys.mT / 4.0).softmax(-1) @ values
 # -> attention(query=query, keys=keys, values=values)
@@ -1396,7 +1396,7 @@ def attention(intent, slot, mask):
     return over, (slot @ intent.mT / 4.0 + hidden).softmax(-1) @ intent
 # -> mask=torch.ones(len(keys), query.size(-2)).bool())
 
-# what is averaged is no mask, though its name tells nothing
+# an argument that is averaged is not a mask
 def attention(feature, flow):
     assert feature.dim() == 4
     places = layer(feature.flatten(2).mT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from glob import glob
 from itertools import chain
@@ -27,7 +27,7 @@ HINT = (
     "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
     'needs keys as wide as queries says so: @register("name", equal_widths=True)'
 )
-Asked = Mapping[str, Sequence[str]]
+Asked = Mapping[str, Collection[str]]
 """names of attentions by file"""
 SCORES = "seq2attn.contract.parts:known_scores"
 """a function that returns the scores that --expect may name; the processes that examine call it"""
@@ -137,24 +137,26 @@ def check(
       seq2attn check --attention handed-in:scaled,cosine --expect scaled=scaled
     """
     if not attention and (require or allow or call or sizes or widths or feedback):
-        options = "--require, --allow, --call, --sizes, --widths and --feedback"
-        raise Seq2AttnError(f"{options} need --attention")
+        raise Seq2AttnError(
+            "--require, --allow, --call, --sizes, --widths and --feedback need --attention"
+        )
     if attention:  # of a file; it need not be a registered part
         from seq2attn.runs.create import available_cores
 
         asked = _asked([*attention, *(names or [])])
         scores = _expected(expect or [], _columns(asked))
-        settings = {}
-        for file, attentions in asked.items():
-            for name in attentions:
-                settings[f"{file}:{name}"] = {
-                    "sizes": _literals(sizes),
-                    "widths": _literals(widths),
-                    "require": require or [],
-                    "allow": allow or [],
-                    "call": call,
-                    "expect": scores.get(name),
-                }
+        shared = {
+            "sizes": _literals(sizes),
+            "widths": _literals(widths),
+            "require": require or [],
+            "allow": allow or [],
+            "call": call,
+        }
+        settings = {
+            f"{file}:{name}": shared | {"expect": scores.get(name)}
+            for file, attentions in asked.items()
+            for name in attentions
+        }
         rows = {}  # by FILE:NAME, as their examinations end
         jobs = jobs or available_cores()
         for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
@@ -164,7 +166,7 @@ def check(
                 say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
             if verbose and row.printed:
                 say(f"{row.place} printed:\n{row.printed}")
-        if feedback is not None:
+        if feedback:
             _write_feedback(feedback, asked, rows)
         _conclude(asked, rows, as_json)
     elif expect:
@@ -267,8 +269,9 @@ def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
     Table.of_records(rows).show(as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
-        names = ", ".join(different)
-        raise Seq2AttnError(f"scores that differ from {expect}: {names}", exit_code=1)
+        raise Seq2AttnError(
+            f"scores that are not {expect}: {', '.join(different)}", exit_code=1
+        )
 
 
 # ---- attentions of files ----
@@ -281,7 +284,7 @@ def _asked(texts: Sequence[str]) -> Asked:
     Raises `Seq2AttnError` without a name, and where there is no such file. Whether a file defines
     an attention of that name, only its examination finds out.
     """
-    asked: dict[str, list[str]] = {}
+    asked: dict[str, dict[str, None]] = {}  # the names as keys, each once
     for text in texts:
         path, _, listed = text.rpartition(":")
         names = listed.split(",")
@@ -293,13 +296,13 @@ def _asked(texts: Sequence[str]) -> Asked:
         files = sorted(one for one in matching if Path(one).suffix in (".py", ".ipynb"))
         if Path(path).is_file():  # which may be called as if it were a pattern
             files = [path]
-        others = sorted({one for one in matching if Path(one).is_file()}.difference(files))
-        if others := [one for one in others if "__pycache__" not in one]:
-            say(f"left out, as neither .py nor .ipynb: {', '.join(others)}")
+        for other in sorted({*matching}.difference(files)):
+            if Path(other).is_file() and "__pycache__" not in other:
+                say(f"left out, as neither .py nor .ipynb: {other}")
         if not files:
             raise Seq2AttnError(f"--attention {path}: no .py or .ipynb file there")
         for file in files:
-            asked[file] = [*dict.fromkeys([*asked.get(file, []), *names])]
+            asked.setdefault(file, {}).update(dict.fromkeys(names))
     return asked
 
 

@@ -61,11 +61,8 @@ def list_names(
         Table([Column("kind"), Column("names")], rows, notes=[note]).show(as_json)
         return
     if kind == "findings":
-        found = [
-            {"finding": code, "level": one.level, "text": re.sub("{.*?}", "...", one.text)}
-            for code, one in CATALOGUE.items()
-        ]
-        Table.of_records(found).show(as_json)
+        texts = [(code, one.level, one.outline) for code, one in CATALOGUE.items()]
+        Table([Column("finding"), Column("level"), Column("text")], texts).show(as_json)
         return
     if kind not in KINDS:
         raise unknown("kind", kind, [*KINDS, "findings"])

@@ -1,12 +1,12 @@
 """Makes instances of a class: guesses from names what its constructor takes."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from dis import Bytecode
 from functools import partial
 from itertools import pairwise, product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import nn
@@ -21,8 +21,6 @@ LONG, SHORT = 40, S  # lengths of sources for which an attention is made
 SQUARE = (3, 3)  # the sides of an image of S places
 Number = Callable[[int], int]
 """makes a number, or what answers as one"""
-Way = tuple[list[str], int, Any, int, dict[str, Any]]
-"""the arguments that are given; what `guess` takes (width, longest, rest); what is not guessed"""
 NONE = type(None)
 SIDE = 6  # of an image that is given as such: with more places than a head is wide
 
@@ -172,6 +170,61 @@ def _shown(value: Any) -> str:
     return f"torch.ones{tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
 
 
+class Way(NamedTuple):
+    """A way to guess what a constructor is given."""
+
+    names: Sequence[str]
+    """of the arguments that are given"""
+    width: int
+    longest: Any
+    rest: int
+    """these three as `guess` takes them"""
+    told: Mapping[str, Any]
+    """arguments that are given without a guess"""
+
+
+def _ways(cls: Any, width: int) -> tuple[list[Way], list[Way]]:
+    """Return the ways to call the constructor of a class, as `instances` describes them: the usual
+    ones, and those that are tried if none of these works.
+    """
+    needed = [name for name, is_needed in required(cls).items() if is_needed]
+    defaults = inspect.signature(cls).parameters.items()
+    # None may stand for a number
+    numbers = {name: one.default for name, one in defaults if type(one.default) in (int, NONE)}
+    # windows are not shifted by default, by 0, but it shows more if they are
+    needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
+    # a default of 0 or 1 may be the number of an axis, as of `dim=1`, and no width
+    of_width = [name for name in numbers if words(name) & GUESSES["W"]]
+    of_axes = [name for name in of_width if words(name) & GUESSES["W"] == {"dim"}]
+    widths = [name for name in of_width if numbers[name] not in (0, 1) or name not in of_axes]
+    sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
+    if all(words(name) & OF_SIDES == {"width"} for name in sides):  # of a model, or of heads
+        sides = []
+
+    def way(names: Sequence[str], width: int, longest: Any, rest: int, **told: Any) -> Way:
+        """Return a way in which sides of an image are as long as sources."""
+        of_sides = {name: longest for name in names if name in sides}
+        return Way(names, width, longest, rest, of_sides | told)
+
+    usual = [
+        way(needed, width, LONG, width),
+        way(needed, width, SHORT, HEADS),
+        way(needed, width, SQUARE, HEADS),
+        way(needed, width, SQUARE[0], HEADS),
+        *([way(needed + sides, width, SIDE, HEADS)] if sides else []),
+        way(needed + widths, width, LONG, width),
+        way(needed + widths, EVEN, LONG, EVEN),
+    ]
+    of_heads = [name for name in numbers if words(name) & (GUESSES["H"] | GUESSES["W // H"])]
+    flags = [{name: not one.default} for name, one in defaults if type(one.default) is bool]
+    last = [
+        *(way(needed, width, LONG, width, **chosen) for chosen in _chosen(cls, needed)),
+        way(needed + widths + of_heads, width, LONG, width),
+        *(way(needed, width, LONG, width, **flag) for flag in flags),
+    ]
+    return usual, last
+
+
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str, bool]]:
     """Yield instances of a class, each with the line of code that makes it, and with whether its
     constructor was given numbers: of each of several ways to call the constructor, if that works.
@@ -190,53 +243,24 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     """
     problems: list[str] = []
     tried: list[tuple[Number, str]] = []
-    # nothing is guessed beside `sizes`: then all ways are the same, and one is tried
-    needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
-    defaults = inspect.signature(cls).parameters.items() if not sizes else ()
-    # None may stand for a number
-    numbers = {name: one.default for name, one in defaults if type(one.default) in (int, NONE)}
-    # windows are not shifted by default, by 0, but it shows more if they are
-    needed += [name for name, value in numbers.items() if value == 0 and "shift" in words(name)]
-    # a default of 0 or 1 may be the number of an axis, as of `dim=1`, and no width
-    of_width = [name for name in numbers if words(name) & GUESSES["W"]]
-    of_axes = [name for name in of_width if words(name) & GUESSES["W"] == {"dim"}]
-    widths = [name for name in of_width if numbers[name] not in (0, 1) or name not in of_axes]
-    sides = [name for name in (*needed, *numbers) if words(name) & OF_SIDES]
-    if all(words(name) & OF_SIDES == {"width"} for name in sides):  # of a model, or of heads
-        sides = []
-    ways: list[Way] = [
-        (needed, width, LONG, width, {}),
-        (needed, width, SHORT, HEADS, {}),
-        (needed, width, SQUARE, HEADS, {}),
-        (needed, width, SQUARE[0], HEADS, {}),
-        *([(needed + sides, width, SIDE, HEADS, {})] if sides else []),
-        (needed + widths, width, LONG, width, {}),
-        (needed + widths, EVEN, LONG, EVEN, {}),
-    ]
-    of_heads = [name for name in numbers if words(name) & (GUESSES["H"] | GUESSES["W // H"])]
-    flags = {name: not one.default for name, one in defaults if type(one.default) is bool}
-    # if none of these works
-    last: list[Way] = [
-        *((needed, width, LONG, width, chosen) for chosen in _chosen(cls, needed)),
-        (needed + widths + of_heads, width, LONG, width, {}),
-        *((needed, width, LONG, width, {name: value}) for name, value in flags.items()),
-    ]
     is_made = False
+    # nothing is guessed beside `sizes`
+    usual, last = ([Way((), 0, 0, 0, {})], []) if sizes else _ways(cls, width)
     tries: list[tuple[Number, Way, bool]] = [
-        *product([int], ways, [False]),
+        *product([int], usual, [False]),
         *product([int], last, [True]),
-        *product([anything], ways, [True]),
+        *product([anything], usual, [True]),
     ]
     types = {name: one.annotation for name, one in inspect.signature(cls).parameters.items()}
     for number, way, is_last in tries:
         if is_made and is_last:
             return
-        names, wide, longest, rest, told = way
-        make = partial(guess, width=wide, longest=longest, rest=rest, number=number)
+        make = partial(guess, width=way.width, longest=way.longest, rest=way.rest, number=number)
         given = {
-            name: _of_type(types[name], make) or _inner(cls, name) or make(name) for name in names
+            name: _of_type(types[name], make) or _inner(cls, name) or make(name)
+            for name in way.names
         }
-        given |= {name: longest for name in given if name in sides} | told
+        given |= way.told
         if (number, str(given)) in tried:  # another way guessed the same
             continue
         tried.append((number, str(given)))

@@ -50,6 +50,11 @@ class Entry:
         meant = [text for pattern, text in parts if re.search(pattern, code)]
         return "; ".join(meant if code and meant else [text for _, text in parts])
 
+    @property
+    def outline(self) -> str:
+        """The text without evidence"""
+        return re.sub("{.*?}", "...", self.text)
+
     def said(self, *evidence: Any) -> str:
         """Return the text with its evidence: the values of its `{names}`, in the order in which
         these first occur, or a mapping of them.
