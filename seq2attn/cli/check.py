@@ -269,9 +269,7 @@ def _compare(chosen: Mapping[str, Entry], expect: str, as_json: bool) -> None:
     Table.of_records(rows).show(as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
-        raise Seq2AttnError(
-            f"scores that are not {expect}: {', '.join(different)}", exit_code=1
-        )
+        raise Seq2AttnError(f"scores that are not {expect}: {', '.join(different)}", exit_code=1)
 
 
 # ---- attentions of files ----
